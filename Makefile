@@ -1,0 +1,37 @@
+# The project's verbs. Each makes what it needs; the first one on a fresh machine makes `.venv`.
+
+PYTHON ?= python3
+BIN := .venv/bin
+PIP_INSTALL := $(BIN)/python -m pip install --quiet --constraint constraints.txt
+
+.PHONY: demo test check fix bench
+
+demo: .venv/.installed            ## embed sentences with "bow", show which occurrences are alike
+	$(BIN)/python examples/bow.py
+
+test: check                       ## everything that must hold; pytest speaks last
+	$(BIN)/python -m pytest --quiet
+
+check: .venv/.installed-dev       ## lint, format, types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+fix: .venv/.installed-dev         ## what ruff can mend by itself
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: .venv/.installed-dev       ## the numbers of docs/ and README, measured here
+	$(BIN)/python -m benchmarks.embed
+
+# The stamps say "installed from these two files". An environment that cannot run pip
+# (half-made, or its Python has gone) is made anew; a working one is kept and brought up to date.
+.venv/.installed: pyproject.toml constraints.txt
+	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear .venv
+	$(PIP_INSTALL) --editable .
+	@touch $@
+
+.venv/.installed-dev: pyproject.toml constraints.txt
+	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear .venv
+	$(PIP_INSTALL) --editable ".[dev]"
+	@touch .venv/.installed $@
