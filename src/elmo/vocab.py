@@ -1,0 +1,86 @@
+"""The output words of the language models: what can be predicted, each with its number.
+
+In: words by falling frequency, or a `vocab.txt` with one word a line as the released models have.
+Out: a `Vocabulary` that numbers words. The first three are the sentence markers and the unknown
+word; text that spells one of these three is an unknown word, never a marker.
+"""
+
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from elmo.errors import DataError
+
+BEGIN = 0  # predicted by the backward language model after a sentence's first word
+END = 1  # predicted by the forward one after its last
+UNKNOWN = 2
+RESERVED = ("<S>", "</S>", "<UNK>")
+
+
+class Vocabulary:
+    """Words and their numbers."""
+
+    def __init__(self, words: Sequence[str]) -> None:
+        """Number the given words, which start with the reserved three."""
+        if tuple(words[: len(RESERVED)]) != RESERVED:
+            raise DataError(
+                f"the vocabulary starts with {list(words[: len(RESERVED)])}, expected "
+                f"{list(RESERVED)}; put these three words first"
+            )
+        self.words = tuple(words)
+
+    @staticmethod
+    def of_words(words: Iterable[str]) -> "Vocabulary":
+        """The reserved words, then the given ones."""
+        return Vocabulary([*RESERVED, *(word for word in words if word not in RESERVED)])
+
+    @staticmethod
+    def read(path: Path) -> "Vocabulary":
+        """Read a file with one word a line."""
+        try:
+            text = path.read_text(encoding="utf-8")
+        except OSError as error:
+            raise DataError(
+                f"{path}: cannot be read ({error.strerror}); expected a vocabulary with one word a "
+                "line; name such a file"
+            ) from error
+        except UnicodeDecodeError as error:
+            raise DataError(f"{path}: not UTF-8 text ({error}); name a vocabulary file") from error
+        # Not splitlines(): a word may hold one of Unicode's other line ends.
+        words = text.removesuffix("\n").split("\n")
+        try:
+            return Vocabulary(words)
+        except DataError as error:
+            raise DataError(f"{path}: {error}") from error
+
+    def write(self, path: Path) -> None:
+        """Write the words, one a line."""
+        path.write_text("".join(f"{word}\n" for word in self.words), encoding="utf-8")
+
+    def ids(self, words: Sequence[str]) -> npt.NDArray[np.int64]:
+        """The number of each word, UNKNOWN for a word that is not here."""
+        find = self._numbers.get
+        return np.fromiter(
+            (find(word, UNKNOWN) for word in words), dtype=np.int64, count=len(words)
+        )
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Vocabulary) and self.words == other.words
+
+    def __hash__(self) -> int:
+        return hash(self.words)
+
+    @cached_property
+    def _numbers(self) -> dict[str, int]:
+        first = len(RESERVED)
+        numbers: dict[str, int] = {}
+        for number, word in enumerate(self.words[first:], start=first):
+            if word not in RESERVED:
+                numbers.setdefault(word, number)
+        return numbers
