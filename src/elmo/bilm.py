@@ -1,0 +1,183 @@
+"""The network: a token layer, and a forward and a backward language model above it.
+
+In: a `Batch` of sentences, or token vectors and where they stand. Out: `BiLMOutput`: all layers
+(L+1, B, T, 2P), the mask (B, T) and the state. Layer 0 is the token layer, once per direction.
+Shapes: B sentences, T tokens with markers, N packed tokens, U distinct words, P projection,
+L layers, R directions (two, or one).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import dropout
+
+from elmo.char_cnn import CharCNN
+from elmo.chars import Batch
+from elmo.config import BiLMConfig
+from elmo.lstm import LayerState, LstmLayer, run_layers
+
+
+@dataclass(frozen=True)
+class BiLMState:
+    """What all layers of all directions remember of each sentence."""
+
+    hidden: Tensor  # (R, L, B, P)
+    cell: Tensor  # (R, L, B, H)
+
+    def rows(self, order: Tensor | slice) -> "BiLMState":
+        """The state of some sentences, in that order."""
+        return BiLMState(self.hidden[:, :, order], self.cell[:, :, order])
+
+
+@dataclass(frozen=True)
+class BiLMOutput:
+    """What the network says of a batch."""
+
+    layers: Tensor  # (L+1, B, T, R*P), zero where padded
+    mask: Tensor  # (B, T)
+    state: BiLMState  # after each sentence's last token
+
+
+@dataclass(frozen=True)
+class Packing:
+    """Where the packed tokens stand in a padded batch, in each direction's reading order."""
+
+    row: Tensor  # (N,), the sentence
+    place: tuple[Tensor, ...]  # R of (N,), the place in it
+    order: Tensor  # (B,), the sentences by falling length
+    batch_sizes: list[int]  # how many of them run at each step
+
+    @staticmethod
+    def of(lengths: Tensor, directions: Sequence[str]) -> "Packing":
+        """Pack sentences of these lengths."""
+        order = torch.argsort(lengths, descending=True, stable=True)
+        longest_first = lengths[order]
+        steps = torch.arange(int(lengths.max()) if len(lengths) else 0, device=lengths.device)
+        is_running = steps[:, None] < longest_first  # (T, B)
+        step, rank = is_running.nonzero(as_tuple=True)  # (N,), (N,)
+        from_end = longest_first[rank] - 1 - step
+        place = {"forward": step, "backward": from_end}
+        return Packing(
+            order[rank],
+            tuple(place[direction] for direction in directions),
+            order,
+            is_running.sum(1).tolist(),
+        )
+
+
+class BiLM(nn.Module):
+    """A bidirectional language model without its softmax."""
+
+    def __init__(self, config: BiLMConfig) -> None:
+        super().__init__()
+        self.config = config
+        cnn, lstm = config.char_cnn, config.lstm
+        self.char_cnn = CharCNN(
+            char_dim=cnn.char_dim,
+            filters=cnn.filters,
+            n_highways=cnn.n_highways,
+            activation=cnn.activation,
+            output_dim=lstm.projection_dim,
+        )
+        self.stacks = nn.ModuleDict(
+            {
+                f"{direction}_layers": nn.ModuleList(
+                    LstmLayer(
+                        input_dim=lstm.projection_dim,
+                        dim=lstm.dim,
+                        projection_dim=lstm.projection_dim,
+                        cell_clip=lstm.cell_clip,
+                        projection_clip=lstm.projection_clip,
+                    )
+                    for _ in range(lstm.n_layers)
+                )
+                for direction in config.directions
+            }
+        )
+
+    def initial_state(self, n_sentences: int) -> BiLMState:
+        """The state before anything was read."""
+        layers = (len(self.config.directions), self.config.lstm.n_layers, n_sentences)
+        anything = next(self.parameters())
+        return BiLMState(
+            anything.new_zeros(*layers, self.config.lstm.projection_dim),
+            anything.new_zeros(*layers, self.config.lstm.dim),
+        )
+
+    def token_vectors(self, char_ids: Tensor) -> Tensor:
+        """(U, C) -> (U, P)."""
+        vectors: Tensor = self.char_cnn(char_ids)
+        return vectors
+
+    def run(
+        self,
+        token_vectors: Tensor,
+        index: Sequence[Tensor],
+        batch_sizes: Sequence[int],
+        state: BiLMState,
+        resets: Sequence[Tensor | None] | None = None,
+        dropout_rate: float = 0.0,
+    ) -> tuple[list[list[Tensor]], BiLMState]:
+        """Run all layers over packed tokens: token n of direction r is `index[r][n]`.
+
+        Gives, for each layer and direction, (N, P) in that direction's reading order.
+        """
+        outputs: list[list[Tensor]] = []
+        states: list[list[LayerState]] = []
+        # One mask for all occurrences of a word, so that its input product is still made once.
+        rows = [dropout(token_vectors, dropout_rate, self.training)] * len(index)
+        where: Sequence[Tensor | None] = index
+        for depth, layers in enumerate(zip(*self.stacks.values(), strict=True)):
+            before = [
+                LayerState(state.hidden[r, depth], state.cell[r, depth]) for r in range(len(index))
+            ]
+            above, after = run_layers(layers, rows, where, batch_sizes, before, resets)
+            if depth > 0 and self.config.lstm.has_skip_connections:
+                above = [y + x for y, x in zip(above, outputs[-1], strict=True)]
+            outputs.append(above)
+            states.append(after)
+            rows = [dropout(y, dropout_rate, self.training) for y in above]
+            where = [None] * len(index)
+        return outputs, _join_states(states)
+
+    def contextualize(
+        self,
+        token_vectors: Tensor,
+        word_index: Tensor,
+        lengths: Tensor,
+        state: BiLMState | None = None,
+    ) -> BiLMOutput:
+        """All layers for sentences (B, T) of rows of `token_vectors` (U, P)."""
+        n_sentences, n_places = word_index.shape
+        packing = Packing.of(lengths, self.config.directions)
+        index = [word_index[packing.row, place] for place in packing.place]
+        state = state or self.initial_state(n_sentences)
+        packed, after = self.run(
+            token_vectors, index, packing.batch_sizes, state.rows(packing.order)
+        )
+        width = self.config.lstm.projection_dim
+        layers = token_vectors.new_zeros(
+            len(packed) + 1, n_sentences, n_places, self.config.output_dim
+        )  # (L+1, B, T, R*P)
+        for r, (place, words) in enumerate(zip(packing.place, index, strict=True)):
+            half = slice(r * width, (r + 1) * width)
+            tokens = [token_vectors[words], *(layer[r] for layer in packed)]
+            layers[:, packing.row, place, half] = torch.stack(tokens)
+        mask = torch.arange(n_places, device=lengths.device) < lengths[:, None]
+        return BiLMOutput(layers, mask, after.rows(torch.argsort(packing.order)))
+
+    def forward(self, batch: Batch, state: BiLMState | None = None) -> BiLMOutput:
+        """All layers for a batch of sentences, from the given state or from nothing."""
+        vectors = self.token_vectors(batch.char_ids)
+        return self.contextualize(vectors, batch.word_index, batch.lengths, state)
+
+
+def _join_states(states: list[list[LayerState]]) -> BiLMState:
+    """Layers of directions to one tensor each, directions first."""
+    by_direction = list(zip(*states, strict=True))
+    return BiLMState(
+        torch.stack([torch.stack([layer.hidden for layer in stack]) for stack in by_direction]),
+        torch.stack([torch.stack([layer.cell for layer in stack]) for stack in by_direction]),
+    )

@@ -1,0 +1,1 @@
+"""Foreign formats, a file each; and which of them a path is."""
