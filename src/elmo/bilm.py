@@ -6,7 +6,7 @@ Shapes: B sentences, T tokens with markers, N packed tokens, U distinct words, P
 L layers, R directions (two, or one).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -172,6 +172,27 @@ class BiLM(nn.Module):
         """All layers for a batch of sentences, from the given state or from nothing."""
         vectors = self.token_vectors(batch.char_ids)
         return self.contextualize(vectors, batch.word_index, batch.lengths, state)
+
+
+def carry_over(
+    carried: BiLMState, n_places: int, bilm: BiLM, run: Callable[[BiLMState], BiLMOutput]
+) -> tuple[BiLMOutput, BiLMState]:
+    """Run a batch from the states that its places were left in, and carry the states on.
+
+    As in the originals: a larger batch starts its further places fresh, and a smaller one leaves
+    the state of the others as it was.
+    """
+    n_new = max(0, n_places - carried.hidden.shape[2])
+    known = _beside(carried, bilm.initial_state(n_new))
+    output = run(known.rows(slice(n_places)))
+    return output, _beside(output.state, known.rows(slice(n_places, None)))
+
+
+def _beside(one: BiLMState, other: BiLMState) -> BiLMState:
+    """The sentences of both."""
+    return BiLMState(
+        torch.cat([one.hidden, other.hidden], dim=2), torch.cat([one.cell, other.cell], dim=2)
+    )
 
 
 def _join_states(states: list[list[LayerState]]) -> BiLMState:

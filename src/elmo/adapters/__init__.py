@@ -1,0 +1,1 @@
+"""Where people already work: one file for each library, each with its own extra."""

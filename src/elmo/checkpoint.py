@@ -1,0 +1,179 @@
+"""A model in memory, and its folder: config.json, model.safetensors, vocab.txt, README.md.
+
+In: a `BiLM`, with its head and vocabulary if there are any. Out: a folder that is whole or not
+there at all; and back. The format has a version; a newer one is refused, not guessed at.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from elmo.bilm import BiLM
+from elmo.config import BiLMConfig, from_mapping, to_mapping
+from elmo.errors import CheckpointError
+from elmo.softmax import Head, build_head
+from elmo.vocab import Vocabulary
+
+FORMAT_VERSION = 1
+CONFIG, WEIGHTS, VOCABULARY, CARD = "config.json", "model.safetensors", "vocab.txt", "README.md"
+
+
+@dataclass(frozen=True)
+class Model:
+    """A biLM, and what it needs to predict words where it has that."""
+
+    bilm: BiLM
+    head: Head | None = None
+    vocabulary: Vocabulary | None = None
+
+
+def save(
+    folder: Path,
+    model: Model,
+    *,
+    card: str | None = None,
+    dtype: torch.dtype = torch.float32,
+) -> None:
+    """Write a model folder; an older model in its place is replaced only when this one is whole."""
+    if folder.exists() and not is_model_folder(folder) and any(folder.iterdir()):
+        raise CheckpointError(
+            f"{folder}: holds something that is not a model; it is left alone; name another folder"
+        )
+    unfinished = folder.with_name(f".{folder.name}.unfinished")
+    shutil.rmtree(unfinished, ignore_errors=True)
+    unfinished.mkdir(parents=True)
+    state = {f"bilm.{name}": tensor for name, tensor in model.bilm.state_dict().items()}
+    settings: dict[str, Any] = {
+        "format_version": FORMAT_VERSION,
+        "bilm": to_mapping(model.bilm.config),
+        "head": None,
+    }
+    if model.head is not None and model.vocabulary is not None:
+        state |= {f"head.{name}": tensor for name, tensor in model.head.state_dict().items()}
+        settings["head"] = {"kind": model.head.kind, "n_words": len(model.vocabulary)}
+        model.vocabulary.write(unfinished / VOCABULARY)
+    (unfinished / CONFIG).write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
+    (unfinished / CARD).write_text(card or default_card(model), encoding="utf-8")
+    save_file(
+        {k: v.detach().to("cpu", dtype).contiguous() for k, v in state.items()},
+        unfinished / WEIGHTS,
+    )
+    _put_in_place(unfinished, folder)
+
+
+def load(folder: Path) -> Model:
+    """Read a model folder; weights are float32 in memory whatever they are on disk."""
+    settings = read_settings(folder)
+    config = from_mapping(BiLMConfig, settings["bilm"], f"{folder / CONFIG}: bilm")
+    state = _read_tensors(folder / WEIGHTS)
+    bilm = assemble(config, _part(state, "bilm."), str(folder / WEIGHTS))
+    if settings.get("head") is None:
+        return Model(bilm)
+    vocabulary = Vocabulary.read(folder / VOCABULARY)
+    if len(vocabulary) != settings["head"]["n_words"]:
+        raise CheckpointError(
+            f"{folder / VOCABULARY}: {len(vocabulary)} words, expected "
+            f"{settings['head']['n_words']} as {CONFIG} says; restore the vocabulary"
+        )
+    head = build_head(settings["head"]["kind"], len(vocabulary), config.lstm.projection_dim)
+    fill(head, _part(state, "head."), str(folder / WEIGHTS))
+    return Model(bilm, head.eval(), vocabulary)
+
+
+def assemble(config: BiLMConfig, state: Mapping[str, Tensor], where: str) -> BiLM:
+    """A network with these weights, none of which is first filled with random numbers."""
+    with torch.device("meta"):
+        bilm = BiLM(config)
+    fill(bilm, state, where)
+    return bilm.eval()
+
+
+def fill(module: nn.Module, state: Mapping[str, Tensor], where: str) -> None:
+    """Give a module its weights after a check that every one is there and fits."""
+    expected = {name: tuple(tensor.shape) for name, tensor in module.state_dict().items()}
+    found = {name: tuple(tensor.shape) for name, tensor in state.items()}
+    for name in expected | found:
+        if expected.get(name) != found.get(name):
+            raise CheckpointError(
+                f"{where}: tensor {name} has shape {found.get(name, 'none (missing)')}, expected "
+                f"{expected.get(name, 'no such tensor')}; use the config.json of these weights"
+            )
+    module.load_state_dict(
+        {name: tensor.to(torch.float32) for name, tensor in state.items()}, assign=True
+    )
+
+
+def is_model_folder(folder: Path) -> bool:
+    """Whether a folder looks like one of ours."""
+    return (folder / CONFIG).is_file() and (folder / WEIGHTS).is_file()
+
+
+def read_settings(folder: Path) -> dict[str, Any]:
+    """The checked config.json of a model folder."""
+    path = folder / CONFIG
+    try:
+        settings = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise CheckpointError(
+            f"{path}: cannot be read ({error}); expected a model's settings; name a model folder"
+        ) from error
+    version = settings.get("format_version") if isinstance(settings, dict) else None
+    if not isinstance(version, int) or version > FORMAT_VERSION:
+        raise CheckpointError(
+            f"{path}: format_version is {version!r}, expected at most {FORMAT_VERSION}; "
+            "upgrade this package, or name a model folder"
+        )
+    return dict(settings)
+
+
+def sha256(path: Path) -> str:
+    """The hash of a file, by which a model is known."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def default_card(model: Model) -> str:
+    """A model card that says what can be said without knowing the text it learned from."""
+    lstm, cnn = model.bilm.config.lstm, model.bilm.config.char_cnn
+    n_parameters = sum(parameter.numel() for parameter in model.bilm.parameters())
+    words = "no head" if model.vocabulary is None else f"{len(model.vocabulary):,} output words"
+    return (
+        "# An ELMo model\n\n"
+        f"A character-CNN biLM: {cnn.n_filters} filters, {cnn.n_highways} highways, "
+        f"{lstm.n_layers} layers of {lstm.dim} cells with a projection to {lstm.projection_dim}, "
+        f"{' and '.join(model.bilm.config.directions)}; {n_parameters:,} parameters; {words}.\n\n"
+        '```python\nfrom elmo import Elmo\nelmo = Elmo.load("this folder")\n```\n'
+    )
+
+
+def _read_tensors(path: Path) -> dict[str, Tensor]:
+    try:
+        return load_file(path)
+    except (OSError, SafetensorError) as error:
+        raise CheckpointError(
+            f"{path}: not a whole safetensors file ({error}); fetch or copy it again"
+        ) from error
+
+
+def _part(state: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    return {k.removeprefix(prefix): v for k, v in state.items() if k.startswith(prefix)}
+
+
+def _put_in_place(unfinished: Path, folder: Path) -> None:
+    """Rename a folder into its place; a folder cannot be replaced in one step, but never lost."""
+    replaced = folder.with_name(f".{folder.name}.replaced")
+    shutil.rmtree(replaced, ignore_errors=True)
+    if folder.exists():
+        os.replace(folder, replaced)
+    os.replace(unfinished, folder)
+    shutil.rmtree(replaced, ignore_errors=True)

@@ -1,0 +1,173 @@
+"""The face: open a model, embed text.
+
+In: raw texts or token lists. Out: `Embedded`: one vector per token and layer. The same sentence
+gives the same vectors, whatever stands beside it, came before it, or how it was batched.
+"""
+
+import copy
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice, pairwise
+from pathlib import Path
+from typing import Any, Literal, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elmo import checkpoint, formats
+from elmo.bilm import BiLM
+from elmo.chars import count_truncated, warn_truncated
+from elmo.checkpoint import Model
+from elmo.embedded import Embedded, Layers, layer_weights
+from elmo.embedder import Embedder
+from elmo.errors import ConfigError
+from elmo.layer import ElmoLayer
+from elmo.text import Sentence, split_text
+
+Text = str | Sequence[str]  # raw text, or the tokens of a sentence
+State = Literal["fresh", "carry"]
+
+# A window of texts is sorted by length, so that the sentences of a batch are alike. All its
+# vectors are in memory at once, so it is measured in bytes.
+WINDOW_BYTES = 64 * 2**20
+REMEMBERED_WORDS = 50_000
+CARRY_BATCH_SIZE = 32
+
+
+class Elmo:
+    """A model that embeds text."""
+
+    def __init__(self, model: Model, *, n_remembered_words: int = REMEMBERED_WORDS) -> None:
+        self.model = model
+        self.embedder = Embedder(model.bilm, n_remembered_words)
+
+    @staticmethod
+    def load(path: str | Path, *, options: str | Path | None = None) -> "Elmo":
+        """Open a model folder, an official weights.hdf5 (options.json beside it), or a .zip."""
+        return Elmo(formats.read(Path(path), None if options is None else Path(options)))
+
+    def save(self, folder: str | Path) -> None:
+        """Write a model folder."""
+        checkpoint.save(Path(folder), self.model)
+
+    @property
+    def bilm(self) -> BiLM:
+        """The network."""
+        return self.model.bilm
+
+    @property
+    def n_layers(self) -> int:
+        """Layers of a vector, the token layer included."""
+        return self.bilm.config.lstm.n_layers + 1
+
+    @property
+    def output_dim(self) -> int:
+        """Width of a token's vector."""
+        return self.bilm.config.output_dim
+
+    @overload
+    def embed(  # type: ignore[overload-overlap] # a str is a sequence of str, but the first fits it
+        self, texts: str, *, state: State = ..., batch_size: int | None = ...
+    ) -> Embedded: ...
+    @overload
+    def embed(
+        self, texts: Sequence[Text], *, state: State = ..., batch_size: int | None = ...
+    ) -> list[Embedded]: ...
+
+    def embed(
+        self,
+        texts: str | Sequence[Text],
+        *,
+        state: State = "fresh",
+        batch_size: int | None = None,
+    ) -> Embedded | list[Embedded]:
+        """Embed one raw text, or a list of raw texts and token lists.
+
+        `state="carry"` hands the state of each sentence of a batch on to the one in its place of
+        the next batch, as bilm-tf and AllenNLP do; `batch_size` is then their batch size.
+        """
+        if isinstance(texts, str):
+            return next(iter(self.stream([texts], state=state, batch_size=batch_size)))
+        return list(self.stream(texts, state=state, batch_size=batch_size))
+
+    def stream(
+        self, texts: Iterable[Text], *, state: State = "fresh", batch_size: int | None = None
+    ) -> Iterator[Embedded]:
+        """Embed any number of texts, in their order, in bounded memory."""
+        if state not in ("fresh", "carry"):
+            raise ConfigError(f"state {state!r} is unknown; expected 'fresh' or 'carry'")
+        carried = self.bilm.initial_state(0)
+        max_characters = self.bilm.config.char_cnn.max_characters
+        n_truncated = 0
+        n_texts = None if state == "fresh" else batch_size or CARRY_BATCH_SIZE
+        for window in self._windows(texts, n_texts):
+            sentences = [sentence.tokens for text in window for sentence in text]
+            n_truncated += sum(count_truncated(words, max_characters) for words in sentences)
+            if state == "fresh":
+                arrays = self.embedder.embed(sentences, batch_size)
+            else:
+                arrays, carried = self.embedder.embed_carrying(sentences, carried)
+            remaining = iter(arrays)
+            for text in window:
+                yield self._join(text, list(islice(remaining, len(text))))
+        warn_truncated(n_truncated, max_characters)
+
+    def embed_into(
+        self,
+        tokens: Sequence[str],
+        out: Any,  # noqa: ANN401 - anything that takes slices
+        *,
+        layers: Layers = "average",
+    ) -> None:
+        """Embed one sentence of any length into an array, a memory map or an HDF5 dataset.
+
+        `out` is (T, D) for one layer or mix, (K, T, D) for several; no others are ever held.
+        """
+        weights = layer_weights(layers, self.n_layers)
+        shape = (len(weights), len(tokens), self.output_dim)
+        if tuple(out.shape) != shape and (len(weights) > 1 or tuple(out.shape) != shape[1:]):
+            raise ConfigError(
+                f"out has shape {tuple(out.shape)}, expected {shape}; make it of that shape"
+            )
+
+        def write(places: slice, columns: slice, values: NDArray[Any]) -> None:
+            out[..., places, columns] = values[0] if len(out.shape) == 2 else values
+
+        self.embedder.write(tokens, weights, write)
+
+    def layer(self, **settings: Any) -> ElmoLayer:  # noqa: ANN401 - those of ElmoLayer
+        """A module for a task model; `ElmoLayer` says its settings.
+
+        A frozen layer shares this model's weights; a fine-tuned one has its own copy.
+        """
+        bilm = copy.deepcopy(self.bilm) if settings.get("fine_tune") else self.bilm
+        return ElmoLayer(bilm, **settings)
+
+    def _windows(
+        self, texts: Iterable[Text], n_texts: int | None
+    ) -> Iterator[list[list[Sentence]]]:
+        """Texts as sentences, `n_texts` at a time or as many as fit into a window."""
+        bytes_per_token = self.n_layers * self.output_dim * 4
+        window: list[list[Sentence]] = []
+        n_bytes = 0
+        for text in texts:
+            sentences = split_text(text) if isinstance(text, str) else [Sentence(list(text), [])]
+            window.append(sentences)
+            n_bytes += bytes_per_token * sum(len(sentence.tokens) + 2 for sentence in sentences)
+            if len(window) == n_texts or (n_texts is None and n_bytes >= WINDOW_BYTES):
+                yield window
+                window, n_bytes = [], 0
+        if window:
+            yield window
+
+    def _join(self, text: list[Sentence], arrays: list[NDArray[np.float32]]) -> Embedded:
+        """The sentences of a text as one result."""
+        if len(text) == 1 and not text[0].offsets:
+            return Embedded(text[0].tokens, arrays[0], None, [(0, len(text[0].tokens))])
+        ends = np.cumsum([0, *(len(sentence.tokens) for sentence in text)]).tolist()
+        nothing = np.empty((self.n_layers, 0, self.output_dim), dtype=np.float32)
+        return Embedded(
+            [token for sentence in text for token in sentence.tokens],
+            np.concatenate([nothing, *arrays], axis=1) if len(arrays) != 1 else arrays[0],
+            [offset for sentence in text for offset in sentence.offsets],
+            list(pairwise(ends)),
+        )

@@ -1,0 +1,140 @@
+"""Sentences of tokens to their layers, as fast as the machine allows and always with equal numbers.
+
+In: token lists. Out: for each a float32 array (L+1, T, D), sentence markers removed, in the given
+order. Words are read once and remembered; sentences of like length run side by side; a sentence
+too long for that runs in chunks.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from elmo.bilm import BiLM, BiLMOutput, BiLMState, carry_over
+from elmo.chars import Marker, Word, encode_words
+from elmo.long_text import Write, run_in_chunks
+from elmo.word_memory import WordMemory
+
+Array = NDArray[np.float32]
+Tokens = Sequence[str]
+
+# Enough sentences side by side to keep the cores busy; see benchmarks/.
+BATCH_TOKENS = 4096
+
+
+class Embedder:
+    """A biLM with a memory of the words it has read."""
+
+    def __init__(self, bilm: BiLM, n_remembered_words: int) -> None:
+        self.bilm = bilm
+        self.memory = WordMemory(n_remembered_words, self._encode)
+        self._weights_read: list[tuple[int, int]] = []
+
+    @torch.inference_mode()
+    def embed(self, sentences: Sequence[Tokens], batch_size: int | None = None) -> list[Array]:
+        """The layers of each sentence, each from a fresh state."""
+        layers: list[Array | None] = [None] * len(sentences)
+        for batch in _batches(sentences, batch_size):
+            tokens = [sentences[k] for k in batch]
+            if len(tokens[0]) > BATCH_TOKENS:
+                layers[batch[0]] = self._embed_long(tokens[0])
+                continue
+            output = self.bilm.contextualize(*self._read(tokens))
+            for k, array in zip(batch, _without_markers(output, tokens), strict=True):
+                layers[k] = array
+        return [array for array in layers if array is not None]
+
+    @torch.inference_mode()
+    def embed_carrying(
+        self, sentences: Sequence[Tokens], carried: BiLMState
+    ) -> tuple[list[Array], BiLMState]:
+        """The layers of one batch, each sentence from the state that its place was left in."""
+        vectors, index, lengths = self._read(sentences)
+        output, carried = carry_over(
+            carried,
+            len(sentences),
+            self.bilm,
+            lambda before: self.bilm.contextualize(vectors, index, lengths, before),
+        )
+        return _without_markers(output, sentences), carried
+
+    @torch.inference_mode()
+    def write(self, tokens: Tokens, weights: NDArray[np.float32], write: Write) -> None:
+        """Write weighted sums (K, L+1) of one sentence's layers, a piece at a time.
+
+        `write(tokens, columns, values)` gets values (K, n, P) for a range of tokens.
+        """
+
+        def write_tokens(places: slice, columns: slice, values: NDArray[Any]) -> None:
+            # Place 0 and the last one hold the markers, so token k stands at place k + 1.
+            first, last = max(places.start, 1), min(places.stop, len(tokens) + 1)
+            if first < last:
+                inside = slice(first - places.start, last - places.start)
+                write(slice(first - 1, last - 1), columns, values[:, inside])
+
+        vectors, index, _ = self._read([tokens])
+        device_weights = torch.from_numpy(weights).to(vectors)
+        run_in_chunks(self.bilm, vectors, index[0], device_weights, write_tokens)
+
+    def _embed_long(self, tokens: Tokens) -> Array:
+        config = self.bilm.config
+        n_layers = config.lstm.n_layers + 1
+        layers = np.empty((n_layers, len(tokens), config.output_dim), dtype=np.float32)
+
+        def write(places: slice, columns: slice, values: NDArray[Any]) -> None:
+            layers[:, places, columns] = values
+
+        self.write(tokens, np.eye(n_layers, dtype=np.float32), write)
+        return layers
+
+    def _read(self, sentences: Sequence[Tokens]) -> tuple[Tensor, Tensor, Tensor]:
+        """Token vectors (U, P) of the distinct words, and where they stand (B, T), lengths (B,)."""
+        distinct: dict[Word, int] = {Marker.BEGIN_SENTENCE: 0, Marker.END_SENTENCE: 1}
+        lengths = np.array([len(words) + 2 for words in sentences], dtype=np.int64)
+        index = np.zeros((len(sentences), lengths.max(initial=0)), dtype=np.int64)
+        for places, words in zip(index, sentences, strict=True):
+            places[1 : len(words) + 1] = [distinct.setdefault(w, len(distinct)) for w in words]
+            places[len(words) + 1] = 1
+        if self._have_weights_changed():
+            self.memory.forget()
+        vectors = self.memory.vectors(list(distinct))
+        where = vectors.device
+        return vectors, torch.from_numpy(index).to(where), torch.from_numpy(lengths).to(where)
+
+    def _encode(self, words: Sequence[Word]) -> Tensor:
+        char_cnn = self.bilm.char_cnn
+        max_characters = self.bilm.config.char_cnn.max_characters
+        char_ids = encode_words(words, max_characters, char_cnn.widest_filter)
+        return self.bilm.token_vectors(char_ids.to(next(char_cnn.parameters()).device))
+
+    def _have_weights_changed(self) -> bool:
+        """Whether the token layer was trained, loaded or moved since it was last asked."""
+        weights = [(p.data_ptr(), p._version) for p in self.bilm.char_cnn.parameters()]
+        if weights == self._weights_read:
+            return False
+        self._weights_read = weights
+        return True
+
+
+def _without_markers(output: BiLMOutput, sentences: Sequence[Tokens]) -> list[Array]:
+    layers = output.layers.float().cpu().numpy()
+    # Copies: a view would keep the whole batch in memory for as long as one sentence lives.
+    return [layers[:, k, 1 : len(words) + 1].copy() for k, words in enumerate(sentences)]
+
+
+def _batches(sentences: Sequence[Tokens], batch_size: int | None) -> Iterator[list[int]]:
+    """Numbers of sentences that run side by side: like lengths together, longest first."""
+    by_length = sorted(range(len(sentences)), key=lambda k: -len(sentences[k]))
+    batch: list[int] = []
+    n_tokens = 0
+    for k in by_length:
+        n_tokens += len(sentences[k]) + 2
+        if batch and (n_tokens > BATCH_TOKENS or len(batch) == batch_size):
+            yield batch
+            batch, n_tokens = [], len(sentences[k]) + 2
+        batch.append(k)
+    if batch:
+        yield batch

@@ -1,0 +1,90 @@
+"""The task's own sum of the layers: gamma * sum_j s_j h_j, s the softmax of learned weights.
+
+In: all layers (L+1, B, T, D) and the mask (B, T). Out: one vector per token (B, T, D).
+Layer norm before the sum is a choice by name; two of its kinds are the originals' and make a
+vector depend on its batch, the third does not.
+"""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from elmo.errors import ConfigError
+
+LAYER_NORMS = ("token", "bilm", "allennlp")
+
+
+class ScalarMix(nn.Module):
+    """A learned weighted sum of layers.
+
+    `initial_weights` are the weights before the softmax; they train on unless `is_frozen`.
+    """
+
+    weights: Tensor
+    gamma: Tensor
+
+    def __init__(
+        self,
+        n_layers: int,
+        *,
+        initial_weights: Sequence[float] | None = None,
+        initial_gamma: float = 1.0,
+        is_frozen: bool = False,
+        layer_norm: str | None = None,
+        penalty: float = 0.0,
+    ) -> None:
+        super().__init__()
+        start = [0.0] * n_layers if initial_weights is None else list(initial_weights)
+        if len(start) != n_layers:
+            raise ConfigError(
+                f"{len(start)} initial weights for {n_layers} layers; give one for each layer, "
+                "the token layer included"
+            )
+        if layer_norm not in (None, *LAYER_NORMS):
+            raise ConfigError(
+                f"layer norm {layer_norm!r} is unknown; expected one of {', '.join(LAYER_NORMS)} "
+                "or None"
+            )
+        self.layer_norm = layer_norm
+        self.penalty_factor = penalty
+        self.weights = nn.Parameter(torch.tensor(start), requires_grad=not is_frozen)
+        self.gamma = nn.Parameter(torch.tensor(initial_gamma), requires_grad=not is_frozen)
+
+    def layer_weights(self) -> Tensor:
+        """The share of each layer, (L+1,); they sum to one."""
+        return torch.softmax(self.weights, dim=0)
+
+    def penalty(self) -> Tensor:
+        """lambda * ||w||^2, to be added to the task's loss; it pulls the mix towards the mean."""
+        return self.penalty_factor * self.weights.square().sum()
+
+    def forward(self, layers: Tensor, mask: Tensor) -> Tensor:
+        """(L+1, B, T, D), (B, T) -> (B, T, D)."""
+        if self.layer_norm == "token":
+            layers = nn.functional.layer_norm(layers, layers.shape[-1:])
+        elif self.layer_norm is not None:
+            layers = _norm_over_batch(layers, mask, self.layer_norm)
+        return self.gamma * torch.tensordot(self.layer_weights(), layers, dims=1)
+
+
+def _norm_over_batch(layers: Tensor, mask: Tensor, kind: str) -> Tensor:
+    """One mean and variance for a layer of the whole batch, padding left out.
+
+    bilm-tf leaves the sentence markers out too; AllenNLP counts them. Each has its own epsilon.
+    """
+    epsilon = 1e-12 if kind == "bilm" else 1e-13
+    counted = (_without_markers(mask) if kind == "bilm" else mask)[..., None].to(layers.dtype)
+    n_values = counted.sum() * layers.shape[-1]
+    mean = (layers * counted).sum((1, 2, 3), keepdim=True) / n_values
+    variance = ((layers - mean) * counted).square().sum((1, 2, 3), keepdim=True) / n_values
+    return (layers - mean) / torch.sqrt(variance + epsilon)
+
+
+def _without_markers(mask: Tensor) -> Tensor:
+    """The mask of the tokens between the first and the last of each sentence."""
+    followed = torch.zeros_like(mask)
+    followed[:, :-1] = mask[:, 1:]
+    inner = mask & followed
+    inner[:, 0] = False
+    return inner
