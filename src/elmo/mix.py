@@ -65,7 +65,8 @@ class ScalarMix(nn.Module):
             layers = nn.functional.layer_norm(layers, layers.shape[-1:])
         elif self.layer_norm is not None:
             layers = _norm_over_batch(layers, mask, self.layer_norm)
-        return self.gamma * torch.tensordot(self.layer_weights(), layers, dims=1)
+        mixed: Tensor = torch.tensordot(self.layer_weights(), layers, dims=1)
+        return self.gamma * mixed
 
 
 def _norm_over_batch(layers: Tensor, mask: Tensor, kind: str) -> Tensor:

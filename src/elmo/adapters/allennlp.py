@@ -107,7 +107,7 @@ class Elmo(nn.Module):
         return self._elmo_lstm.bilm.config.output_dim
 
     def forward(self, inputs: Tensor) -> dict[str, list[Tensor] | Tensor]:
-        """Char ids (..., T, 50) -> "elmo_representations", mixes (..., T, D), and "mask" (..., T)."""
+        """Char ids (..., T, 50) -> mixes "elmo_representations" (..., T, D), "mask" (..., T)."""
         shape = inputs.shape
         with torch.no_grad() if self._is_frozen else nullcontext():
             output = self._elmo_lstm(inputs.reshape(-1, *shape[-2:]))

@@ -115,12 +115,11 @@ def _read_zip(path: Path) -> Model:
                     )
             options = _one_member(path, names, "options.json")
             weights = _one_member(path, names, *HDF5_ENDINGS)
-            config = bilm_hdf5.read_options(
-                archive.read(options).decode("utf-8"), f"{path}:{options}"
-            )
+            text = archive.read(options).decode("utf-8")
             content = io.BytesIO(archive.read(weights))
     except (zipfile.BadZipFile, EOFError, UnicodeDecodeError) as error:
         raise CheckpointError(f"{path}: a broken archive ({error}); fetch it again") from error
+    config = bilm_hdf5.read_options(text, f"{path}:{options}")
     where = f"{path}:{weights}"
     return Model(checkpoint.assemble(config, bilm_hdf5.read_weights(content, config, where), where))
 
