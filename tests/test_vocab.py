@@ -22,7 +22,7 @@ def test_text_that_spells_a_marker_is_unknown():
 
 
 def test_a_file_comes_back_as_it_was_written(tmp_path):
-    vocabulary = Vocabulary.of_words(["naïve", "a\u2028b", "東京", "x\x85"])
+    vocabulary = Vocabulary.of_words(["naïve", "a\u2028b", "東京", "x\x85", "a\rb"])
     vocabulary.write(tmp_path / "vocab.txt")
     assert Vocabulary.read(tmp_path / "vocab.txt") == vocabulary
 

@@ -41,7 +41,7 @@ class Vocabulary:
     def read(path: Path) -> "Vocabulary":
         """Read a file with one word a line."""
         try:
-            text = path.read_text(encoding="utf-8")
+            text = path.read_bytes().decode("utf-8")  # as bytes: "\r" may be part of a word
         except OSError as error:
             raise DataError(
                 f"{path}: cannot be read ({error.strerror}); expected a vocabulary with one word a "
@@ -58,7 +58,7 @@ class Vocabulary:
 
     def write(self, path: Path) -> None:
         """Write the words, one a line."""
-        path.write_text("".join(f"{word}\n" for word in self.words), encoding="utf-8")
+        path.write_bytes("".join(f"{word}\n" for word in self.words).encode("utf-8"))
 
     def ids(self, words: Sequence[str]) -> npt.NDArray[np.int64]:
         """The number of each word, UNKNOWN for a word that is not here."""
