@@ -1,0 +1,116 @@
+"""The recurrence without gradients: weights packed once per layer, memory bounded for any length.
+
+In and out as `run_layers` of this package. Shapes as in library.py.
+"""
+
+import threading
+import weakref
+from collections.abc import Iterator, Sequence
+
+import torch
+from torch import Tensor
+
+from elmo.kernels import library
+from elmo.kernels.library import (
+    FORWARD_PARTS,
+    LayerParameters,
+    PackedWeights,
+    Reading,
+    State,
+    Weights,
+)
+
+# A direction's input products are held for this many floats (32 MB) at once; longer texts are run
+# piece by piece.
+MAX_FROM_INPUT_FLOATS = 8 * 1024 * 1024
+
+_packed_by_layer: "weakref.WeakKeyDictionary[LayerParameters, tuple[object, PackedWeights]]" = (
+    weakref.WeakKeyDictionary()
+)
+_packing = threading.Lock()
+
+
+def infer(
+    layers: Sequence[LayerParameters],
+    rows: Sequence[Tensor],
+    states: Sequence[State],
+    readings: Sequence[Reading],
+) -> tuple[list[Tensor], list[State]]:
+    """Run the layers; nothing is kept but the outputs and the final states."""
+    packed = [_packed_weights(layer) for layer in layers]
+    states = [(_own(hidden), _own(cell)) for hidden, cell in states]
+    gates_dim = 4 * library.pad_dim(states[0][1].shape[1])
+    max_rows = MAX_FROM_INPUT_FLOATS // gates_dim
+    outputs: list[list[Tensor]] = [[] for _ in layers]
+    for steps in _cut(readings[0].batch_sizes, max_rows, is_whole=max(map(len, rows)) <= max_rows):
+        directions = [
+            _piece(row.detach().contiguous(), reading, steps)
+            for row, reading in zip(rows, readings, strict=True)
+        ]
+        made = [
+            {
+                "from_input": torch.empty(len(row), gates_dim),
+                "hidden": hidden,
+                "cell": cell,
+                "outputs": torch.empty(int(reading.batch_sizes.sum()), hidden.shape[1]),
+            }
+            for (row, reading), (hidden, cell) in zip(directions, states, strict=True)
+        ]
+        passes = [
+            reading.make_pass(weights, row, len(each["hidden"]), **each)
+            for weights, (row, reading), each in zip(packed, directions, made, strict=True)
+        ]
+        library.call("multiply_inputs", passes)
+        library.call("run_forward", passes)
+        for whole, each in zip(outputs, made, strict=True):
+            whole.append(each["outputs"])
+    return [torch.cat(whole) if len(whole) > 1 else whole[0] for whole in outputs], states
+
+
+def _own(state: Tensor) -> Tensor:
+    return state.detach().clone(memory_format=torch.contiguous_format)
+
+
+def _cut(batch_sizes: Tensor, max_tokens: int, is_whole: bool) -> Iterator[slice]:
+    """The steps, in pieces of no more than `max_tokens` where a single step is not more."""
+    start, n_tokens = 0, 0
+    for step, size in enumerate(batch_sizes.tolist()):
+        if step > start and n_tokens + size > max_tokens and not is_whole:
+            yield slice(start, step)
+            start, n_tokens = step, 0
+        n_tokens += size
+    yield slice(start, len(batch_sizes))
+
+
+def _piece(rows: Tensor, reading: Reading, steps: slice) -> tuple[Tensor, Reading]:
+    """What one direction reads in these steps, and the rows that it needs for them."""
+    if steps.stop - steps.start == len(reading.batch_sizes):
+        return rows, reading
+    sizes = reading.batch_sizes[steps]
+    start = int(reading.batch_sizes[: steps.start].sum())
+    tokens = slice(start, start + int(sizes.sum()))
+    resets = None if reading.resets is None else reading.resets[tokens]
+    if reading.index is None:
+        return rows[tokens], Reading(sizes, None, resets)
+    distinct, index = torch.unique(reading.index[tokens], return_inverse=True)
+    return rows[distinct], Reading(sizes, index, resets)
+
+
+def _packed_weights(layer: LayerParameters) -> PackedWeights:
+    """The layer's packed weights, made again when a parameter was changed or replaced."""
+    # Tensors born in inference mode carry no version; they cannot be changed outside of it.
+    key = [
+        (each.data_ptr(), 0 if each.is_inference() else each._version)
+        for each in layer.parameters()
+    ]
+    clips = layer.cell_clip, layer.projection_clip
+    with _packing:
+        known = _packed_by_layer.get(layer)
+        if known is not None and known[0] == (key, clips):
+            return known[1]
+        weights = layer.input_weight, layer.recurrent_weight, layer.gate_bias
+        packed = library.pack_weights(
+            [Weights(*weights, layer.projection_weight, *clips)], FORWARD_PARTS
+        )[0]
+        _packed_by_layer[layer] = (key, clips), packed
+        return packed
