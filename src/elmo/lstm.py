@@ -14,6 +14,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
+from elmo import kernels
+
 # TensorFlow's cell adds this to the forget gate when it runs, so the released biases lack it. Added
 # at run time here too: adding it to the stored bias would round, and no file would come back as it
 # was.
@@ -92,6 +94,16 @@ def run_layers(
     the input product is made once per distinct row. Where `resets[d][n]` is true, the sentence's
     state is zero before token n is read.
     """
+    if kernels.can_run(layers, rows):
+        outputs, after = kernels.run_layers(
+            layers,
+            rows,
+            index,
+            batch_sizes,
+            [(state.hidden, state.cell) for state in states],
+            resets,
+        )
+        return outputs, [LayerState(hidden, cell) for hidden, cell in after]
     resets = resets or [None] * len(layers)
     results = [
         _run_plain(*direction, batch_sizes)
