@@ -40,9 +40,9 @@ class CharCnnConfig:
     def __post_init__(self) -> None:
         """Check all fields, so that a network can be built from any instance."""
         widths = [width for width, _ in self.filters]
-        _raise_problems(
+        raise_problems(
             self,
-            _not_positive(self, "char_dim")
+            not_positive(self, "char_dim")
             + ([] if self.n_highways >= 0 else [f"n_highways is {self.n_highways}, expected >= 0"])
             + ([] if self.max_characters >= 3 else ["max_characters is below 3"])
             + ([] if self.filters else ["filters is empty, expected at least one [width, number]"])
@@ -73,10 +73,10 @@ class LstmConfig:
 
     def __post_init__(self) -> None:
         """Check all fields, so that a network can be built from any instance."""
-        _raise_problems(
+        raise_problems(
             self,
-            _not_positive(self, "dim", "projection_dim", "n_layers", "cell_clip")
-            + _not_positive(self, "projection_clip"),
+            not_positive(self, "dim", "projection_dim", "n_layers", "cell_clip")
+            + not_positive(self, "projection_clip"),
         )
 
 
@@ -265,7 +265,8 @@ def _nearest(key: str, known: Any) -> str:  # noqa: ANN401
     return f" (did you mean {close[0]!r}?)" if close else ""
 
 
-def _not_positive(settings: Any, *names: str) -> list[str]:  # noqa: ANN401
+def not_positive(settings: Any, *names: str) -> list[str]:  # noqa: ANN401
+    """A problem for each named field that is given and not above zero."""
     found = {name: getattr(settings, name) for name in names}
     return [
         f"{name} is {value}, expected a positive number"
@@ -274,6 +275,7 @@ def _not_positive(settings: Any, *names: str) -> list[str]:  # noqa: ANN401
     ]
 
 
-def _raise_problems(settings: object, problems: list[str]) -> None:
+def raise_problems(settings: object, problems: list[str]) -> None:
+    """Report all problems of some settings at once, if there are any."""
     if problems:
         raise ConfigError(f"{type(settings).__name__}: " + "; ".join(problems))
