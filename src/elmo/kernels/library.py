@@ -209,9 +209,9 @@ def interleave(weight: Tensor) -> Tensor:
 
 
 def deinterleave(columns: Tensor, dim: int) -> Tensor:
-    """The inverse of `interleave`: (G, K) back to gate rows (4H, K)."""
-    depth = columns.shape[1]
-    by_gate = columns.view(-1, 4, _lanes(), depth).transpose(0, 1).reshape(4, -1, depth)
+    """The inverse of `interleave`, and transposed: gate columns (K, G) to gate rows (4H, K)."""
+    depth = len(columns)
+    by_gate = columns.view(depth, -1, 4, _lanes()).permute(2, 1, 3, 0).reshape(4, -1, depth)
     return by_gate[:, :dim].reshape(-1, depth)
 
 

@@ -8,11 +8,14 @@
 // to a multiple of kLanes; zero weights keep a padded unit's cell and gradient at zero.
 #include "matrix.h"
 
-// exp(x) - 1, relative error below 2e-7 (near 0 too); x beyond +-87 is taken as +-87.
-static inline Vector exp_minus_one(Vector x) {
-  const Vector bound = splat(87.0f);
+static inline Vector clip(Vector x, float limit) {
+  const Vector bound = splat(limit);
   x = x > bound ? bound : x;
-  x = x < -bound ? -bound : x;
+  return x < -bound ? -bound : x;
+}
+
+// exp(x) - 1 for |x| <= 87, relative error below 2e-7, near 0 too.
+static inline Vector exp_minus_one(Vector x) {
   const Vector shift = splat(12582912.0f);  // 1.5 * 2^23: adding it rounds to a whole number
   const Vector shifted = x * 1.44269504f + shift;
   const Vector whole = shifted - shift;
@@ -28,19 +31,19 @@ static inline Vector exp_minus_one(Vector x) {
   return power * (p * rest) + (power - 1.0f);
 }
 
-static inline Vector sigmoid(Vector x) { return 1.0f / (2.0f + exp_minus_one(-x)); }
+static inline Vector sigmoid(Vector x) { return 1.0f / (2.0f + exp_minus_one(clip(-x, 87.0f))); }
 
 static inline Vector tanh(Vector x) {
-  const Vector bound = splat(20.0f);  // tanh is 1 in float32 long before
-  x = x > bound ? bound : x;
-  const Vector e = exp_minus_one(x + x);
+  const Vector e = exp_minus_one(clip(x + x, 40.0f));  // tanh(20) is 1 in float32
   return e / (e + 2.0f);
 }
 
-static inline Vector clip(Vector x, float limit) {
-  const Vector bound = splat(limit);
-  x = x > bound ? bound : x;
-  return x < -bound ? -bound : x;
+// Ask for the four vectors at an address before they are needed.
+static inline void fetch(const float* from) {
+  for (int i = 0; i < 4 * kLanes; i += 16) __builtin_prefetch(from + i, 0);
+}
+static inline void fetch_to_write(float* to) {
+  for (int i = 0; i < 4 * kLanes; i += 16) __builtin_prefetch(to + i, 1);
 }
 
 static inline Vector keep_within(Vector gradient, Vector x, float limit) {
@@ -229,6 +232,7 @@ class Forward {
       const float* inputs =
           pass_.from_input + pass_.row_of(token + r) * gates_dim + block * 4 * kLanes;
       float* cell_at = cell_row(r) + block * kLanes;
+      fetch(inputs + 4 * kLanes);  // what the next block of units will ask for
       const Vector input = sigmoid(load(sums) + load(inputs));
       const Vector candidate = tanh(load(sums + kLanes) + load(inputs + kLanes));
       const Vector forget = sigmoid(load(sums + 2 * kLanes) + load(inputs + 2 * kLanes));
@@ -239,6 +243,9 @@ class Forward {
       store(exposed + r * (kDepth + kGap), shown);
       if (pass_.gates == nullptr) continue;
       float* kept = pass_.gates + (token + r) * gates_dim + block * 4 * kLanes;
+      fetch_to_write(kept + 4 * kLanes);
+      fetch_to_write(pass_.cells + (token + r) * padded_dim + (block + 1) * kLanes);
+      fetch_to_write(pass_.exposed + (token + r) * padded_dim + (block + 1) * kLanes);
       store(kept, input);
       store(kept + kLanes, candidate);
       store(kept + 2 * kLanes, forget);
@@ -368,6 +375,10 @@ class Backward {
   void differentiate_block(int64_t r, int64_t token, int64_t block, Vector grad_exposed,
                            float* grad_gates) {
     const int64_t at = token * layer_.gates_dim() + block * 4 * kLanes;
+    fetch(pass_.gates + at + 8 * kLanes);  // what the next panel of units will ask for
+    fetch_to_write(pass_.grad_gates + at + 8 * kLanes);
+    __builtin_prefetch(previous_cells_[r] + (block + 2) * kLanes);
+    __builtin_prefetch(pass_.cells + token * layer_.padded_dim() + (block + 2) * kLanes);
     const Vector input = load(pass_.gates + at), candidate = load(pass_.gates + at + kLanes);
     const Vector forget = load(pass_.gates + at + 2 * kLanes);
     const Vector output = load(pass_.gates + at + 3 * kLanes);
