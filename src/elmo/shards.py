@@ -8,7 +8,9 @@ reported by its name and line.
 import glob
 import gzip
 import lzma
+import sys
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import BinaryIO, cast
 
@@ -17,6 +19,7 @@ from elmo.errors import DataError
 # A block is what one process splits at a time. A document that is longer is cut: blocks bound the
 # memory of the first pass, and shuffling needs documents that are not a large part of the corpus.
 BLOCK_CHARACTERS = 1_000_000
+STANDARD_INPUT = Path("-")
 LONGEST_LINE = 64_000_000  # bytes; a longer line is no paragraph
 
 
@@ -35,7 +38,7 @@ def read_blocks(shards: list[Path]) -> Iterator[list[str]]:
     for shard in shards:
         block: list[str] = []
         n_characters = 0
-        for line in _read_lines(shard):
+        for line in read_lines(shard):
             block.append(line)
             n_characters += len(line) + 1
             is_over = n_characters >= BLOCK_CHARACTERS and not line
@@ -46,8 +49,8 @@ def read_blocks(shards: list[Path]) -> Iterator[list[str]]:
             yield block
 
 
-def _read_lines(shard: Path) -> Iterator[str]:
-    """The lines of one file without their ends; blank ones are empty."""
+def read_lines(shard: Path) -> Iterator[str]:
+    """The lines of one file (`-`: of standard input), stripped; blank ones are empty."""
     number = 0
     try:
         with _open(shard) as file:
@@ -60,13 +63,16 @@ def _read_lines(shard: Path) -> Iterator[str]:
                     )
                 yield _decode(line, shard, number)
     except (OSError, EOFError, lzma.LZMAError) as error:
+        where = f"{shard}:{number}" if number else shard
         raise DataError(
-            f"{shard}:{number}: cannot be read ({error}); expected plain, .gz or .xz text; "
+            f"{where}: cannot be read ({error}); expected plain, .gz or .xz text; "
             "make the file again or leave it out"
         ) from error
 
 
-def _open(shard: Path) -> BinaryIO:
+def _open(shard: Path) -> AbstractContextManager[BinaryIO]:
+    if shard == STANDARD_INPUT:
+        return nullcontext(sys.stdin.buffer)  # not ours to close
     if shard.suffix == ".gz":
         return cast(BinaryIO, gzip.open(shard, "rb"))
     if shard.suffix == ".xz":
