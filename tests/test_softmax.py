@@ -59,7 +59,7 @@ def test_words_are_drawn_as_often_as_the_correction_expects():
 
 @pytest.mark.parametrize("most_logits", [10**6, 100])
 def test_sampled_loss_and_gradients_equal_the_definition(hidden, targets, monkeypatch, most_logits):
-    monkeypatch.setattr(softmax, "MOST_SAMPLED_LOGITS", most_logits)
+    monkeypatch.setattr(softmax, "MOST_LOGITS", most_logits)
     head = SampledSoftmax(N_WORDS, DIM, n_negatives=20)
     torch.nn.init.normal_(head.bias)
     hidden.requires_grad_()

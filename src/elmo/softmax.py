@@ -19,15 +19,20 @@ from torch.utils.checkpoint import checkpoint
 from elmo.negatives import Negatives, draw_negatives
 
 HeadKind = Literal["sampled", "full", "adaptive"]
-MOST_LOGITS = 50_000_000  # in memory at once where all words are scored: 200 MB
-# Where only a sample is scored, pieces that stay in the processor's cache are faster.
-MOST_SAMPLED_LOGITS = 2_000_000
+# Logits in memory at once. Larger pieces are no faster, and over 32 MB each of them would be given
+# back to the system and asked for again.
+MOST_LOGITS = 4_000_000
 
 
 class Head(nn.Module, ABC):
     """What all heads do."""
 
     kind: HeadKind
+
+    @property
+    def has_sparse_gradients(self) -> bool:
+        """Whether training touches only some words in a step."""
+        return False
 
     @abstractmethod
     def loss(self, hidden: Tensor, targets: Tensor, generator: np.random.Generator) -> Tensor:
@@ -87,6 +92,11 @@ class SampledSoftmax(FullSoftmax):
         super().__init__(n_words, projection_dim)
         self.n_negatives = n_negatives
 
+    @property
+    def has_sparse_gradients(self) -> bool:
+        """Not where the sample would be most of the words: then the loss takes all of them."""
+        return self.n_negatives <= len(self.weight) // 2
+
     def loss(self, hidden: Tensor, targets: Tensor, generator: np.random.Generator) -> Tensor:
         """The mean sampled loss: not a likelihood, and lower than one.
 
@@ -94,7 +104,7 @@ class SampledSoftmax(FullSoftmax):
         logit is lowered by the log of how often its word is expected in the sample, and a
         negative is left out where it is the very word that came.
         """
-        if self.n_negatives > len(self.weight) // 2:  # most of the words: then rather all of them
+        if not self.has_sparse_gradients:
             return super().loss(hidden, targets, generator)
         negatives = draw_negatives(len(self.weight), self.n_negatives, generator)
         loss: Tensor = _SampledLoss.apply(  # type: ignore[no-untyped-call]
@@ -167,7 +177,7 @@ class _SampledLoss(torch.autograd.Function):
         grad_negative_bias = torch.zeros_like(negative_bias)
         grad_target_bias = torch.empty_like(target_bias)
         loss = hidden.new_zeros(())
-        n_at_once = max(1, MOST_SAMPLED_LOGITS // len(ids))
+        n_at_once = max(1, MOST_LOGITS // len(ids))
         for start in range(0, len(hidden), n_at_once):
             rows = slice(start, start + n_at_once)
             some = hidden[rows]  # (n, P)

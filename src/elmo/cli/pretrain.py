@@ -1,0 +1,52 @@
+"""`elmo pretrain`: train a model on your own text; the same command again goes on."""
+
+from pathlib import Path
+
+import click
+
+
+@click.command()
+@click.option("--train", required=True, metavar="GLOB", help="Text files, also .gz and .xz.")
+@click.option("--heldout", required=True, metavar="GLOB", help="Other text, to measure with.")
+@click.option("--out", required=True, type=click.Path(path_type=Path), help="The run's folder.")
+@click.option("--size", help="original, medium, small (the default) or tiny.")
+@click.option("--config", type=click.Path(path_type=Path), help="Settings as TOML.")
+@click.option("--set", "sets", multiple=True, metavar="NAME=VALUE", help="One setting; repeatable.")
+@click.option("--max-minutes", type=float, help="Training time, restarts included.")
+@click.option("--max-steps", type=int, help="Steps, restarts included.")
+@click.option("--tokens", is_flag=True, help="The text is tokenised, a sentence a line.")
+@click.option(
+    "--cache",
+    type=click.Path(path_type=Path),
+    help="Where split text is kept, to share it between runs.  [default: OUT/cache]",
+)
+def pretrain(
+    train: str,
+    heldout: str,
+    out: Path,
+    size: str | None,
+    config: Path | None,
+    sets: tuple[str, ...],
+    max_minutes: float | None,
+    max_steps: int | None,
+    tokens: bool,
+    cache: Path | None,
+) -> None:
+    """Train a model on your own text.
+
+    One paragraph a line, a blank line between documents. OUT/model is the model; the same command
+    goes on with a run that was stopped or killed.
+    """
+    from elmo import pretrain as room
+    from elmo.budget import Budget
+    from elmo.pretrain_config import read_config
+    from elmo.processes import join_processes
+
+    settings = read_config(size, config, sets)
+    processes = join_processes()
+    texts = room.open_texts(train, heldout, cache or out / "cache", processes, is_tokenised=tokens)
+    result = room.pretrain(settings, texts, out, Budget(max_steps, max_minutes), processes)
+    if result.heldout is None:
+        raise SystemExit(130)
+    if processes.is_first:
+        click.echo(f"{out / 'model'}: held-out perplexity {result.heldout.mean:.2f}")

@@ -1,0 +1,113 @@
+"""What a run tells while it trains: a live bar, a log, `metrics.jsonl`, TensorBoard.
+
+In: numbers of a step. Out: lines of JSON, which a resumed run goes on with as if it had never
+stopped. Only the first of several processes reports.
+"""
+
+import dataclasses
+import json
+import logging
+import os
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from tqdm import tqdm
+from tqdm.contrib.logging import logging_redirect_tqdm
+
+from elmo.evaluate import Perplexity
+
+log = logging.getLogger(__name__)
+
+
+class Report:
+    """The voice of a run."""
+
+    def __init__(self, path: Path, last_step: int, *, is_silent: bool) -> None:
+        """Go on after `last_step`: what a killed run said past it is taken back."""
+        self._is_silent = is_silent
+        self._perplexity: Perplexity | None = None
+        self._redirection = logging_redirect_tqdm()
+        self._bar = tqdm(initial=last_step, unit="step", disable=True if is_silent else None)
+        if not is_silent:
+            _keep_lines(path, last_step)
+            self._file = path.open("a", encoding="utf-8")
+            self._board = _open_board(path.parent / "tensorboard", last_step)
+
+    def __enter__(self) -> "Report":
+        self._redirection.__enter__()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._bar.close()
+        self._redirection.__exit__(kind, error, traceback)
+
+    def tell_step(self, step: int, n_planned: int | None, values: dict[str, float]) -> None:
+        """A line of how training goes."""
+        self._write(step, values)
+        self._bar.total = n_planned
+        self._bar.update(step - self._bar.n)
+        shown = {
+            "loss": f"{values['loss']:.3f}",
+            "tokens/s": f"{values['tokens_per_second']:.0f}",
+            "epoch": f"{values['epoch']:.2f}",
+        }
+        if self._perplexity is not None:
+            shown["held-out perplexity"] = f"{self._perplexity.mean:.1f}"
+        self._bar.set_postfix(shown)
+
+    def tell_heldout(self, step: int, perplexity: Perplexity, seconds: float) -> None:
+        """A line of what held-out text says."""
+        self._perplexity = perplexity
+        measured = dataclasses.asdict(perplexity).items()
+        values = {f"heldout_{name}": value for name, value in measured if value is not None}
+        self._write(step, values | {"seconds": seconds})
+        directions = ("forward", "backward", "mean")
+        log.info(
+            "step %d, %.1f minutes: held-out perplexity %s",
+            step,
+            seconds / 60,
+            ", ".join(
+                f"{values['heldout_' + d]:.1f} {d}" for d in directions if "heldout_" + d in values
+            ),
+        )
+
+    def _write(self, step: int, values: dict[str, float]) -> None:
+        if self._is_silent:
+            return
+        self._file.write(json.dumps({"step": step} | values) + "\n")
+        self._file.flush()
+        if self._board is not None:
+            for name, value in values.items():
+                self._board.add_scalar(name, value, step)
+
+
+def read_metrics(path: Path) -> list[dict[str, Any]]:
+    """All whole lines; the last may have been cut by a kill or a full disk."""
+    lines = []
+    for text in path.read_text(encoding="utf-8").split("\n") if path.exists() else []:
+        try:
+            lines.append(json.loads(text))
+        except ValueError:
+            continue
+    return lines
+
+
+def _keep_lines(path: Path, last_step: int) -> None:
+    kept = [line for line in read_metrics(path) if line["step"] <= last_step]
+    unfinished = path.with_suffix(".unfinished")
+    unfinished.write_text("".join(json.dumps(line) + "\n" for line in kept), encoding="utf-8")
+    os.replace(unfinished, path)
+
+
+def _open_board(folder: Path, last_step: int) -> Any:  # noqa: ANN401 - of an optional package
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError:
+        return None
+    return SummaryWriter(str(folder), purge_step=last_step + 1)
