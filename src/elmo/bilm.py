@@ -182,8 +182,10 @@ def carry_over(
     As in the originals: a larger batch starts its further places fresh, and a smaller one leaves
     the state of the others as it was.
     """
-    n_new = max(0, n_places - carried.hidden.shape[2])
-    known = _beside(carried, bilm.initial_state(n_new))
+    fresh = bilm.initial_state(max(0, n_places - carried.hidden.shape[2]))
+    # The network may have been moved since.
+    carried = BiLMState(carried.hidden.to(fresh.hidden), carried.cell.to(fresh.cell))
+    known = _beside(carried, fresh)
     output = run(known.rows(slice(n_places)))
     return output, _beside(output.state, known.rows(slice(n_places, None)))
 

@@ -46,7 +46,12 @@ class CharCNN(nn.Module):
         n_filters = sum(number for _, number in filters)
         self.activation = activation
         self.widest_filter = max(width for width, _ in filters)
-        self.char_vectors = nn.Embedding(N_CHARACTERS, char_dim, padding_idx=NO_CHARACTER)
+        self.char_vectors = nn.Embedding(
+            N_CHARACTERS,
+            char_dim,
+            padding_idx=NO_CHARACTER,
+            _weight=torch.empty(N_CHARACTERS, char_dim),
+        )
         self.convolutions = nn.ModuleList(
             nn.Conv1d(char_dim, number, width) for width, number in filters
         )
@@ -57,6 +62,8 @@ class CharCNN(nn.Module):
 
     def reset_parameters(self) -> None:
         """Start values of the original training code."""
+        if self.char_vectors.weight.is_meta:
+            return  # to be filled from a file; torch would import its compiler for such a tensor
         with torch.no_grad():
             self.char_vectors.weight.uniform_(-1, 1)
             self.char_vectors.weight[NO_CHARACTER] = 0

@@ -15,6 +15,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from elmo.errors import DataError
+
 NO_CHARACTER = 0  # where a tensor holds no word at all; its vector is zero
 BYTE_OFFSET = 1  # byte b has the id b + BYTE_OFFSET
 BEGIN_SENTENCE_CHARACTER = 257
@@ -46,10 +48,8 @@ class Batch:
     @property
     def mask(self) -> Tensor:
         """True where a token stands, (B, T)."""
-        return (
-            torch.arange(self.word_index.shape[1], device=self.lengths.device)
-            < (self.lengths[:, None])
-        )
+        places = torch.arange(self.word_index.shape[1], device=self.lengths.device)
+        return places < self.lengths[:, None]
 
     def to(self, device: torch.device | str) -> "Batch":
         """The same batch on another device."""
@@ -95,6 +95,7 @@ def batch_of_char_ids(char_ids: Tensor) -> Batch:
 
     A place whose ids are all NO_CHARACTER holds no word; words come first in each row.
     """
+    _check_char_ids(char_ids)
     n_sentences, n_places, n_columns = char_ids.shape
     is_word = (char_ids != NO_CHARACTER).any(-1)  # (B, T)
     lengths = is_word.sum(1)
@@ -106,6 +107,21 @@ def batch_of_char_ids(char_ids: Tensor) -> Batch:
     index[:, 1:-1] = place[2:].reshape(n_sentences, n_places)
     index[torch.arange(n_sentences, device=char_ids.device), lengths + 1] = place[1]
     return Batch(words, index, lengths + 2)
+
+
+def check_tokens(tokens: Sequence[str]) -> None:
+    """Refuse what is not the tokens of a sentence: above all a text that nobody has split."""
+    if isinstance(tokens, str):
+        raise DataError(
+            f"a sentence is the text {tokens[:40]!r}, expected a list of tokens; split it first, "
+            "or give it to Elmo.embed in a list of raw texts"
+        )
+    for token in tokens:
+        if not isinstance(token, str):
+            raise DataError(
+                f"a token is {token!r:.40} of type {type(token).__name__}, expected a str; give "
+                "each sentence as one list of its tokens"
+            )
 
 
 def count_truncated(words: Iterable[str], max_characters: int) -> int:
@@ -126,6 +142,16 @@ def warn_truncated(n_truncated: int, max_characters: int) -> None:
             f"{max_characters - 2} bytes are read, as the model's max_characters says",
             stacklevel=3,
         )
+
+
+def _check_char_ids(char_ids: Tensor) -> None:
+    expected = "expected char ids (B, T, C) as batch_to_ids makes them; give these or token lists"
+    if char_ids.dim() != 3 or char_ids.is_floating_point():
+        raise DataError(f"a {char_ids.dtype} tensor {tuple(char_ids.shape)}, {expected}")
+    if char_ids.numel():
+        lowest, highest = (int(bound) for bound in torch.aminmax(char_ids))
+        if lowest < NO_CHARACTER or highest >= N_CHARACTERS:
+            raise DataError(f"char ids from {lowest} to {highest}, {expected}")
 
 
 def _characters(word: Word, max_characters: int) -> np.ndarray:

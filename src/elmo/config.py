@@ -11,7 +11,7 @@ import json
 import tomllib
 import types
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
@@ -96,7 +96,7 @@ class BiLMConfig:
         if self.directions not in (("forward", "backward"), ("forward",), ("backward",)):
             raise ConfigError(
                 f"directions is {list(self.directions)}, expected forward, backward or both in "
-                "this order; correct the config"
+                "this order"
             )
 
     @property
@@ -138,9 +138,7 @@ PRESETS = {"original": original, "medium": medium, "small": small, "tiny": tiny}
 def preset(size: str) -> BiLMConfig:
     """The preset of that name."""
     if size not in PRESETS:
-        raise ConfigError(
-            f"unknown size {size!r}{_nearest(size, PRESETS)}; expected one of {', '.join(PRESETS)}"
-        )
+        raise ConfigError(f"unknown size {size!r}{nearest(size, PRESETS)}; name a preset")
     return PRESETS[size]()
 
 
@@ -149,7 +147,7 @@ def from_mapping(kind: type[Settings], mapping: Mapping[str, Any], where: str) -
     problems: list[str] = []
     settings = _build(kind, mapping, "", problems)
     if problems:
-        raise ConfigError(f"{where}: " + "; ".join(problems))
+        raise ConfigError(f"{where}: " + "; ".join(problems) + "; correct the settings")
     assert isinstance(settings, kind)
     return settings
 
@@ -208,7 +206,7 @@ def _build(kind: Any, mapping: Any, prefix: str, problems: list[str]) -> Any:  #
     values = {}
     for key, value in mapping.items():
         if key not in hints:
-            problems.append(f"unknown key {prefix + key!r}{_nearest(key, hints)}")
+            problems.append(f"unknown key {prefix + key!r}{nearest(key, hints)}")
             continue
         values[key] = _convert(hints[key], value, prefix + key, problems)
     missing = [
@@ -260,9 +258,11 @@ def _describe(hint: Any) -> str:  # noqa: ANN401
     return hint.__name__ if isinstance(hint, type) else str(hint)
 
 
-def _nearest(key: str, known: Any) -> str:  # noqa: ANN401
-    close = difflib.get_close_matches(key, list(known), n=1, cutoff=0.5)
-    return f" (did you mean {close[0]!r}?)" if close else ""
+def nearest(key: str, known: Iterable[str]) -> str:
+    """What an unknown key was perhaps meant to be, for the end of a message."""
+    names = list(known)
+    close = difflib.get_close_matches(key, names, n=1, cutoff=0.5)
+    return f" (did you mean {close[0]!r}?)" if close else f" (expected {', '.join(names)})"
 
 
 def not_positive(settings: Any, *names: str) -> list[str]:  # noqa: ANN401

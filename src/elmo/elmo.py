@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from elmo import checkpoint, formats
 from elmo.bilm import BiLM
-from elmo.chars import count_truncated, warn_truncated
+from elmo.chars import check_tokens, count_truncated, warn_truncated
 from elmo.checkpoint import Model
 from elmo.embedded import Embedded, Layers, layer_weights
 from elmo.embedder import Embedder
@@ -85,16 +85,18 @@ class Elmo:
         `state="carry"` hands the state of each sentence of a batch on to the one in its place of
         the next batch, as bilm-tf and AllenNLP do; `batch_size` is then their batch size.
         """
-        if isinstance(texts, str):
-            return next(iter(self.stream([texts], state=state, batch_size=batch_size)))
-        return list(self.stream(texts, state=state, batch_size=batch_size))
+        one_or_many = [texts] if isinstance(texts, str) else texts
+        embedded = list(self.stream(one_or_many, state=state, batch_size=batch_size))
+        return embedded[0] if isinstance(texts, str) else embedded
 
     def stream(
         self, texts: Iterable[Text], *, state: State = "fresh", batch_size: int | None = None
     ) -> Iterator[Embedded]:
         """Embed any number of texts, in their order, in bounded memory."""
         if state not in ("fresh", "carry"):
-            raise ConfigError(f"state {state!r} is unknown; expected 'fresh' or 'carry'")
+            raise ConfigError(f"state {state!r} is unknown, expected 'fresh' or 'carry'; name one")
+        if batch_size is not None and batch_size < 1:
+            raise ConfigError(f"batch_size is {batch_size}, expected at least 1; leave it out")
         carried = self.bilm.initial_state(0)
         max_characters = self.bilm.config.char_cnn.max_characters
         n_truncated = 0
@@ -122,6 +124,7 @@ class Elmo:
 
         `out` is (T, D) for one layer or mix, (K, T, D) for several; no others are ever held.
         """
+        check_tokens(tokens)
         weights = layer_weights(layers, self.n_layers)
         shape = (len(weights), len(tokens), self.output_dim)
         if tuple(out.shape) != shape and (len(weights) > 1 or tuple(out.shape) != shape[1:]):
@@ -133,6 +136,8 @@ class Elmo:
             out[..., places, columns] = values[0] if len(out.shape) == 2 else values
 
         self.embedder.write(tokens, weights, write)
+        max_characters = self.bilm.config.char_cnn.max_characters
+        warn_truncated(count_truncated(tokens, max_characters), max_characters)
 
     def layer(self, **settings: Any) -> ElmoLayer:  # noqa: ANN401 - those of ElmoLayer
         """A module for a task model; `ElmoLayer` says its settings.
@@ -150,7 +155,7 @@ class Elmo:
         window: list[list[Sentence]] = []
         n_bytes = 0
         for text in texts:
-            sentences = split_text(text) if isinstance(text, str) else [Sentence(list(text), [])]
+            sentences = split_text(text) if isinstance(text, str) else [_as_sentence(text)]
             window.append(sentences)
             n_bytes += bytes_per_token * sum(len(sentence.tokens) + 2 for sentence in sentences)
             if len(window) == n_texts or (n_texts is None and n_bytes >= WINDOW_BYTES):
@@ -171,3 +176,8 @@ class Elmo:
             [offset for sentence in text for offset in sentence.offsets],
             list(pairwise(ends)),
         )
+
+
+def _as_sentence(tokens: Sequence[str]) -> Sentence:
+    check_tokens(tokens)
+    return Sentence(list(tokens), [])

@@ -23,6 +23,8 @@ Tokens = Sequence[str]
 
 # Enough sentences side by side to keep the cores busy; see benchmarks/.
 BATCH_TOKENS = 4096
+# The widest convolution of as many words stays in the processor's cache; see benchmarks/.
+WORDS_AT_ONCE = 256
 
 
 class Embedder:
@@ -30,19 +32,18 @@ class Embedder:
 
     def __init__(self, bilm: BiLM, n_remembered_words: int) -> None:
         self.bilm = bilm
-        self.memory = WordMemory(n_remembered_words, self._encode)
-        self._weights_read: list[tuple[int, int]] = []
+        self.memory = WordMemory(n_remembered_words, self._encode, self._version)
 
     @torch.inference_mode()
     def embed(self, sentences: Sequence[Tokens], batch_size: int | None = None) -> list[Array]:
         """The layers of each sentence, each from a fresh state."""
         layers: list[Array | None] = [None] * len(sentences)
-        for batch in _batches(sentences, batch_size):
+        for batch in batches_by_length(sentences, batch_size):
             tokens = [sentences[k] for k in batch]
             if len(tokens[0]) > BATCH_TOKENS:
                 layers[batch[0]] = self._embed_long(tokens[0])
                 continue
-            output = self.bilm.contextualize(*self._read(tokens))
+            output = self.bilm.contextualize(*self.read(tokens))
             for k, array in zip(batch, _without_markers(output, tokens), strict=True):
                 layers[k] = array
         return [array for array in layers if array is not None]
@@ -52,7 +53,7 @@ class Embedder:
         self, sentences: Sequence[Tokens], carried: BiLMState
     ) -> tuple[list[Array], BiLMState]:
         """The layers of one batch, each sentence from the state that its place was left in."""
-        vectors, index, lengths = self._read(sentences)
+        vectors, index, lengths = self.read(sentences)
         output, carried = carry_over(
             carried,
             len(sentences),
@@ -75,7 +76,7 @@ class Embedder:
                 inside = slice(first - places.start, last - places.start)
                 write(slice(first - 1, last - 1), columns, values[:, inside])
 
-        vectors, index, _ = self._read([tokens])
+        vectors, index, _ = self.read([tokens])
         device_weights = torch.from_numpy(weights).to(vectors)
         run_in_chunks(self.bilm, vectors, index[0], device_weights, write_tokens)
 
@@ -90,7 +91,7 @@ class Embedder:
         self.write(tokens, np.eye(n_layers, dtype=np.float32), write)
         return layers
 
-    def _read(self, sentences: Sequence[Tokens]) -> tuple[Tensor, Tensor, Tensor]:
+    def read(self, sentences: Sequence[Tokens]) -> tuple[Tensor, Tensor, Tensor]:
         """Token vectors (U, P) of the distinct words, and where they stand (B, T), lengths (B,)."""
         distinct: dict[Word, int] = {Marker.BEGIN_SENTENCE: 0, Marker.END_SENTENCE: 1}
         lengths = np.array([len(words) + 2 for words in sentences], dtype=np.int64)
@@ -98,25 +99,32 @@ class Embedder:
         for places, words in zip(index, sentences, strict=True):
             places[1 : len(words) + 1] = [distinct.setdefault(w, len(distinct)) for w in words]
             places[len(words) + 1] = 1
-        if self._have_weights_changed():
-            self.memory.forget()
         vectors = self.memory.vectors(list(distinct))
         where = vectors.device
         return vectors, torch.from_numpy(index).to(where), torch.from_numpy(lengths).to(where)
 
     def _encode(self, words: Sequence[Word]) -> Tensor:
-        char_cnn = self.bilm.char_cnn
+        """Token vectors (U, P), read some at a time, words of like length together."""
+        widest = self.bilm.char_cnn.widest_filter
         max_characters = self.bilm.config.char_cnn.max_characters
-        char_ids = encode_words(words, max_characters, char_cnn.widest_filter)
-        return self.bilm.token_vectors(char_ids.to(next(char_cnn.parameters()).device))
+        anything = next(self.bilm.char_cnn.parameters())
+        vectors = anything.new_empty(len(words), self.bilm.config.lstm.projection_dim)
+        by_length = sorted(range(len(words)), key=lambda k: len(str(words[k])))
+        for start in range(0, len(words), WORDS_AT_ONCE):
+            some = by_length[start : start + WORDS_AT_ONCE]
+            char_ids = encode_words([words[k] for k in some], max_characters, widest)
+            vectors[some] = self.bilm.token_vectors(char_ids.to(anything.device))
+        return vectors
 
-    def _have_weights_changed(self) -> bool:
-        """Whether the token layer was trained, loaded or moved since it was last asked."""
-        weights = [(p.data_ptr(), p._version) for p in self.bilm.char_cnn.parameters()]
-        if weights == self._weights_read:
-            return False
-        self._weights_read = weights
-        return True
+    def _version(self) -> tuple[object, ...]:
+        """Something that changes when the token layer is trained, loaded or moved."""
+        weights = [weight.detach() for weight in self.bilm.char_cnn.parameters()]
+        # Fused optimisers write without raising a tensor's version: so look at some numbers too.
+        sample = [weight.flatten()[:: weight.numel() // 8 + 1] for weight in weights]
+        return (
+            *((w.data_ptr(), 0 if w.is_inference() else w._version) for w in weights),
+            *torch.cat(sample).tolist(),
+        )
 
 
 def _without_markers(output: BiLMOutput, sentences: Sequence[Tokens]) -> list[Array]:
@@ -125,7 +133,9 @@ def _without_markers(output: BiLMOutput, sentences: Sequence[Tokens]) -> list[Ar
     return [layers[:, k, 1 : len(words) + 1].copy() for k, words in enumerate(sentences)]
 
 
-def _batches(sentences: Sequence[Tokens], batch_size: int | None) -> Iterator[list[int]]:
+def batches_by_length(
+    sentences: Sequence[Tokens], batch_size: int | None = None
+) -> Iterator[list[int]]:
     """Numbers of sentences that run side by side: like lengths together, longest first."""
     by_length = sorted(range(len(sentences)), key=lambda k: -len(sentences[k]))
     batch: list[int] = []

@@ -14,8 +14,14 @@ from torch import Tensor, nn
 from torch.nn.functional import dropout
 
 from elmo.bilm import BiLM
-from elmo.chars import Batch, batch_of_char_ids, count_truncated, encode_batch, warn_truncated
-from elmo.errors import DataError
+from elmo.chars import (
+    Batch,
+    batch_of_char_ids,
+    check_tokens,
+    count_truncated,
+    encode_batch,
+    warn_truncated,
+)
 from elmo.mix import ScalarMix
 
 
@@ -82,11 +88,7 @@ class ElmoLayer(nn.Module):
         if isinstance(sentences, Tensor):
             return batch_of_char_ids(sentences.to(device))
         for words in sentences:
-            if isinstance(words, str):
-                raise DataError(
-                    f"a sentence is the text {words[:40]!r}; expected a list of tokens; "
-                    "split it first, or use Elmo.embed for raw text"
-                )
+            check_tokens(words)
         max_characters = self.bilm.config.char_cnn.max_characters
         too_long = sum(count_truncated(words, max_characters) for words in sentences)
         warn_truncated(too_long, max_characters)

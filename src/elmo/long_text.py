@@ -22,7 +22,12 @@ Write = Callable[[slice, slice, NDArray[Any]], None]
 
 
 def run_in_chunks(
-    bilm: BiLM, token_vectors: Tensor, words: Tensor, weights: Tensor, write: Write
+    bilm: BiLM,
+    token_vectors: Tensor,
+    words: Tensor,
+    weights: Tensor,
+    write: Write,
+    n_chunk_tokens: int = CHUNK_TOKENS,
 ) -> None:
     """Call `write(tokens, columns, values)`, values (K, n, P), until all T tokens are written.
 
@@ -32,19 +37,22 @@ def run_in_chunks(
     width = bilm.config.lstm.projection_dim
     is_backward = [direction == "backward" for direction in bilm.config.directions]
     state = bilm.initial_state(1)
-    for start in range(0, n_tokens, CHUNK_TOKENS):
-        end = min(start + CHUNK_TOKENS, n_tokens)
+    for start in range(0, n_tokens, n_chunk_tokens):
+        end = min(start + n_chunk_tokens, n_tokens)
         places = [
             slice(n_tokens - end, n_tokens - start) if back else slice(start, end)
             for back in is_backward
         ]
-        index = [
+        reading = [
             words[place].flip(0) if back else words[place]
             for place, back in zip(places, is_backward, strict=True)
         ]
-        layers, state = bilm.run(token_vectors, index, [1] * (end - start), state)
+        # Of the words only those of the chunk: the product of each with the input weights is kept.
+        distinct, index = torch.unique(torch.stack(reading), return_inverse=True)
+        rows = token_vectors[distinct]
+        layers, state = bilm.run(rows, list(index), [1] * (end - start), state)
         for r, place in enumerate(places):
-            all_layers = torch.stack([token_vectors[index[r]], *(layer[r] for layer in layers)])
+            all_layers = torch.stack([rows[index[r]], *(layer[r] for layer in layers)])
             mixed = torch.tensordot(weights, all_layers, dims=1)  # (K, n, P)
             mixed = mixed.flip(1) if is_backward[r] else mixed
             write(place, slice(r * width, (r + 1) * width), mixed.float().cpu().numpy())

@@ -87,5 +87,5 @@ def _without_markers(mask: Tensor) -> Tensor:
     followed = torch.zeros_like(mask)
     followed[:, :-1] = mask[:, 1:]
     inner = mask & followed
-    inner[:, 0] = False
+    inner[:, :1] = False
     return inner

@@ -13,15 +13,21 @@ from torch import Tensor
 from elmo.chars import Word
 
 Encoder = Callable[[Sequence[Word]], Tensor]
+Version = Callable[[], object]
 
 
 class WordMemory:
     """Token vectors of the words seen so far."""
 
-    def __init__(self, n_words: int, encode: Encoder) -> None:
-        """Remember up to `n_words` words; `encode` gives the vectors (U, P) of new ones."""
+    def __init__(self, n_words: int, encode: Encoder, version: Version) -> None:
+        """Remember up to `n_words` words; `encode` gives the vectors (U, P) of new ones.
+
+        `version` gives something that is equal for as long as the same vectors hold.
+        """
         self.n_words = n_words
         self._encode = encode
+        self._version = version
+        self._remembered_version: object = None
         self._lock = threading.Lock()
         self._rows: dict[Word, int] = {}
         self._table: Tensor | None = None
@@ -29,20 +35,17 @@ class WordMemory:
     def __len__(self) -> int:
         return len(self._rows)
 
-    def forget(self) -> None:
-        """Forget everything; needed when the weights change."""
-        with self._lock:
-            self._rows = {}
-            self._table = None
-
     def vectors(self, words: Sequence[Word]) -> Tensor:
         """The vectors of distinct words, (U, P)."""
         with self._lock:
+            version = self._version()
+            if version != self._remembered_version:
+                self._rows, self._table, self._remembered_version = {}, None, version
             new = [word for word in words if word not in self._rows]
             if len(self._rows) + len(new) > self.n_words:
                 # Frequent words come back at once; keeping an order of use costs more than that.
                 self._rows, self._table, new = {}, None, list(words)
-            if len(new) > self.n_words:
+            if self._table is None and (not new or len(new) > self.n_words):
                 return self._encode(new)
             if new:
                 self._remember(new, self._encode(new))
