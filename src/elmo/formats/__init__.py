@@ -8,10 +8,14 @@ import zipfile
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+import torch
+
 from elmo import checkpoint
 from elmo.checkpoint import Model
 from elmo.errors import CheckpointError
 from elmo.formats import bilm_hdf5
+from elmo.softmax import build_head
+from elmo.vocab import Vocabulary
 
 HDF5_ENDINGS = (".hdf5", ".h5")
 
@@ -63,6 +67,31 @@ def read(path: Path, options: Path | None = None) -> Model:
     config = bilm_hdf5.read_options(text, str(source.options))
     state = bilm_hdf5.read_weights(source.weights, config, str(source.weights))
     return Model(checkpoint.assemble(config, state, str(source.weights)))
+
+
+def attach_softmax(model: Model, softmax: Path, vocabulary: Path) -> Model:
+    """A model with the output words that were released, or kept, in files of their own."""
+    words = Vocabulary.read(vocabulary)
+    projection_dim = model.bilm.config.lstm.projection_dim
+    state = bilm_hdf5.read_softmax(softmax, len(words), projection_dim)
+    with torch.device("meta"):
+        head = build_head("full", len(words), projection_dim)
+    checkpoint.fill(head, state, str(softmax))
+    return Model(model.bilm, head.eval(), words)
+
+
+def write(path: Path, model: Model) -> None:
+    """Write a model: as official files if the path ends like one, else as a folder of ours."""
+    try:
+        if path.suffix in HDF5_ENDINGS:
+            write_official(path, model)
+        else:
+            checkpoint.save(path, model)
+    except OSError as error:
+        raise CheckpointError(
+            f"{path}: cannot be written ({error}); expected a place with room that you may write "
+            "to; name another one"
+        ) from error
 
 
 def write_official(weights: Path, model: Model) -> None:

@@ -1,0 +1,1 @@
+"""The command line: `main`, and a file a verb. Nothing imports it."""

@@ -1,0 +1,86 @@
+"""`elmo`: finds the verb, and turns what a user can mend into one line on standard error.
+
+A verb is the command of its own name in the module of its name, which is imported when it is
+asked for; torch is imported inside it, so that `elmo --help` answers at once.
+"""
+
+import logging
+import sys
+import warnings
+from collections.abc import Sequence
+from importlib import import_module
+from typing import TextIO
+
+import click
+
+from elmo import __version__
+from elmo.errors import ElmoError
+
+VERBS = ("embed", "pretrain", "convert", "info")
+INTERRUPTED = 130  # what a shell gives for Ctrl-C
+
+
+class Verbs(click.Group):
+    """The verbs, each imported at first use."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """In the order of a user's work."""
+        return list(VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command of a verb."""
+        if cmd_name not in VERBS:
+            return None
+        module = import_module(f"elmo.cli.{cmd_name.replace('-', '_')}")
+        command: click.Command = getattr(module, cmd_name.replace("-", "_"))
+        return command
+
+    def invoke(self, ctx: click.Context) -> object:
+        """Run a verb; what the user can mend becomes a message, unless a traceback is wanted."""
+        try:
+            return super().invoke(ctx)
+        except ElmoError as error:
+            if ctx.params["debug"]:
+                raise
+            raise click.ClickException(str(error)) from error
+
+
+@click.group(cls=Verbs, invoke_without_command=True)
+@click.version_option(__version__, message="%(version)s")
+@click.option("--debug", is_flag=True, help="Show the traceback of an error.")
+@click.pass_context
+def cli(ctx: click.Context, debug: bool) -> None:
+    """ELMo: one vector per word that changes with its context."""
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line, and leave with its exit code."""
+    logging.basicConfig(format="%(message)s", level=logging.INFO, stream=sys.stderr)
+    warnings.showwarning = _show_warning
+    try:
+        sys.exit(cli.main(arguments, prog_name="elmo", standalone_mode=False))
+    except click.Abort:
+        sys.exit(INTERRUPTED)
+    except click.ClickException as error:
+        click.echo(f"error: {_one_line(error)}", err=True)
+        sys.exit(2)
+
+
+def _one_line(error: click.ClickException) -> str:
+    message = " ".join(error.format_message().split("\n"))
+    if isinstance(error, click.UsageError) and error.ctx is not None:
+        return f"{message} See `{error.ctx.command_path} --help`."
+    return message
+
+
+def _show_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    click.echo(f"warning: {message}", err=True)
