@@ -1,0 +1,72 @@
+import hashlib
+import json
+
+import h5py
+import numpy as np
+
+
+def datasets(path):
+    found = {}
+    with h5py.File(path) as file:
+        file.visititems(
+            lambda name, item: (
+                found.update({name: item[...]}) if isinstance(item, h5py.Dataset) else None
+            )
+        )
+    return found
+
+
+def test_official_weights_come_back_bit_for_bit(run, official, tmp_path):
+    assert run("convert", official, tmp_path / "ours").code == 0
+    assert run("convert", tmp_path / "ours", tmp_path / "back.hdf5").code == 0
+    before, after = datasets(official), datasets(tmp_path / "back.hdf5")
+    assert before.keys() == after.keys()
+    for name, array in before.items():
+        np.testing.assert_array_equal(array, after[name])
+    assert json.loads((tmp_path / "options.json").read_text())["lstm"]["projection_dim"] == 8
+
+
+def test_a_model_that_is_absent_is_refused_and_nothing_is_written(refused, tmp_path):
+    assert "absent" in refused("convert", tmp_path / "absent", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_folder_of_other_things_is_not_replaced(refused, official, tmp_path):
+    (tmp_path / "holiday").mkdir()
+    (tmp_path / "holiday" / "photo.jpg").write_text("me")
+    refused("convert", official, tmp_path / "holiday")
+    assert [path.name for path in (tmp_path / "holiday").iterdir()] == ["photo.jpg"]
+
+
+def test_a_place_that_cannot_be_written_is_refused(refused, official, tmp_path):
+    (tmp_path / "file").write_text("")
+    refused("convert", official, tmp_path / "file" / "model")
+    refused("convert", official, tmp_path / "file" / "weights.hdf5")
+    refused("convert", official, tmp_path / "absent" / "weights.hdf5")
+
+
+def test_info_tells_a_program_what_a_model_is(run, official, bilm):
+    told = json.loads(run("info", official, "--json").out)
+    assert told["kind"] == "official"
+    assert told["sha256"] == hashlib.sha256(official.read_bytes()).hexdigest()
+    assert told["n_parameters"] == sum(p.numel() for p in bilm.parameters())
+    assert (told["n_layers"], told["output_dim"]) == (3, 16)
+    assert told["lstm.dim"] == 16
+
+
+def test_info_tells_a_reader_a_line_a_fact(run, official, tmp_path):
+    run("convert", official, tmp_path / "ours")
+    lines = run("info", tmp_path / "ours").out.splitlines()
+    told = dict(line.split(maxsplit=1) for line in lines)
+    assert told["kind"] == "folder"
+    assert told["lstm.has_skip_connections"] == "True"
+    assert told["n_output_words"] == "none"
+
+
+def test_info_refuses_what_is_no_model(refused, tmp_path):
+    (tmp_path / "notes.txt").write_text("hello")
+    assert "notes.txt" in refused("info", tmp_path / "notes.txt")
+    assert str(tmp_path) in refused("info", tmp_path)
+    (tmp_path / "weights.hdf5").write_bytes(b"no hdf5")
+    (tmp_path / "options.json").write_text("{}")
+    refused("info", tmp_path / "weights.hdf5")
