@@ -6,6 +6,7 @@ gives the same vectors, whatever stands beside it, came before it, or how it was
 
 import copy
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any, Literal, overload
@@ -21,6 +22,8 @@ from elmo.embedded import Embedded, Layers, layer_weights
 from elmo.embedder import Embedder
 from elmo.errors import ConfigError
 from elmo.layer import ElmoLayer
+from elmo.score import Gap, Scorer, Substitute
+from elmo.scored import Scored
 from elmo.text import Sentence, split_text
 
 Text = str | Sequence[str]  # raw text, or the tokens of a sentence
@@ -41,9 +44,25 @@ class Elmo:
         self.embedder = Embedder(model.bilm, n_remembered_words)
 
     @staticmethod
-    def load(path: str | Path, *, options: str | Path | None = None) -> "Elmo":
-        """Open a model folder, an official weights.hdf5 (options.json beside it), or a .zip."""
-        return Elmo(formats.read(Path(path), None if options is None else Path(options)))
+    def load(
+        path: str | Path,
+        *,
+        options: str | Path | None = None,
+        softmax: str | Path | None = None,
+        vocabulary: str | Path | None = None,
+    ) -> "Elmo":
+        """Open a model folder, an official weights.hdf5 (options.json beside it), or a .zip.
+
+        `softmax` and `vocabulary` are the official files with which such a model predicts words.
+        """
+        model = formats.read(Path(path), None if options is None else Path(options))
+        if softmax is not None and vocabulary is not None:
+            return Elmo(formats.attach_softmax(model, Path(softmax), Path(vocabulary)))
+        if softmax is not None or vocabulary is not None:
+            raise ConfigError(
+                "one of softmax and vocabulary is given, expected both or none; give the other too"
+            )
+        return Elmo(model)
 
     def save(self, folder: str | Path) -> None:
         """Write a model folder."""
@@ -138,6 +157,27 @@ class Elmo:
         self.embedder.write(tokens, weights, write)
         max_characters = self.bilm.config.char_cnn.max_characters
         warn_truncated(count_truncated(tokens, max_characters), max_characters)
+
+    @cached_property
+    def scorer(self) -> Scorer:
+        """What gives the words' probabilities; a model without a softmax has none."""
+        return Scorer(self.embedder, self.model)
+
+    @overload
+    def score(self, texts: str, *, state: State = ...) -> Scored: ...  # type: ignore[overload-overlap]
+    @overload
+    def score(self, texts: Sequence[Text], *, state: State = ...) -> list[Scored]: ...
+
+    def score(
+        self, texts: str | Sequence[Text], *, state: State = "fresh"
+    ) -> Scored | list[Scored]:
+        """How expected each word of a text was; `Scorer.score_texts` says what `state` does."""
+        scored = self.scorer.score_texts([texts] if isinstance(texts, str) else texts, state)
+        return scored[0] if isinstance(texts, str) else scored
+
+    def substitutes(self, sentence: Text, position: int, k: int = 10) -> list[Substitute]:
+        """The words that both directions expect most at a position, whatever stands there."""
+        return self.scorer.substitutes([Gap.of(sentence, position)], k)[0]
 
     def layer(self, **settings: Any) -> ElmoLayer:  # noqa: ANN401 - those of ElmoLayer
         """A module for a task model; `ElmoLayer` says its settings.

@@ -6,7 +6,6 @@ transposed, a transform gate named "carry") are undone here and nowhere else.
 """
 
 import json
-import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,7 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from elmo.chars import N_CHARACTERS
-from elmo.config import BiLMConfig, CharCnnConfig, Direction, LstmConfig, from_mapping
+from elmo.config import BiLMConfig, CharCnnConfig, Direction, LstmConfig, from_mapping, nearest
 from elmo.errors import CheckpointError, ConfigError
 
 Array = NDArray[Any]
@@ -46,6 +45,8 @@ CHAR_CNN_NAMES = {
 }
 # Datasets that may stand beside the network's own: the output words, a cache of token vectors.
 OTHER_GROUPS = ("softmax", "embedding")
+# What h5py raises, as it goes, where a file's bytes are not what they should be.
+BROKEN_FILE = (OSError, RuntimeError, KeyError, ValueError, TypeError, OverflowError)
 
 
 @dataclass(frozen=True)
@@ -66,9 +67,13 @@ def read_options(text: str, where: str) -> BiLMConfig:
     except json.JSONDecodeError as error:
         raise ConfigError(f"{where}: not JSON ({error}); name the model's options.json") from error
     if not isinstance(options, dict) or not isinstance(options.get("lstm"), dict):
-        raise ConfigError(f"{where}: no group 'lstm'; expected the options.json of an ELMo model")
+        raise ConfigError(
+            f"{where}: no group 'lstm', expected the options.json of an ELMo model; name that file"
+        )
     if not isinstance(options.get("char_cnn"), dict):
-        raise ConfigError(f"{where}: no group 'char_cnn'; only models with characters are opened")
+        raise ConfigError(
+            f"{where}: no group 'char_cnn', expected a model that reads characters; use another one"
+        )
     char_cnn = _rename(options["char_cnn"], CHAR_CNN_NAMES, f"{where}: char_cnn")
     char_cnn["char_dim"] = _char_dim(char_cnn.get("char_dim"), where)
     char_cnn.setdefault("n_highways", 0)
@@ -116,21 +121,36 @@ def read_weights(source: Path | IO[bytes], config: BiLMConfig, where: str) -> di
 
 
 def write_weights(path: Path, config: BiLMConfig, state: Mapping[str, Tensor]) -> None:
-    """Write a `weights.hdf5`; a reader never sees half of it."""
+    """Write a `weights.hdf5`."""
     if config.directions == ("backward",):
         raise CheckpointError(
-            "a model with the backward direction only has no place in the official layout; "
-            "keep it in a folder of ours"
+            "a model with the backward direction alone, expected both or forward: the official "
+            "layout has no place for it; keep it in a model folder"
         )
-    unfinished = path.with_name(path.name + ".unfinished")
-    try:
-        with h5py.File(unfinished, "w") as file:
-            for dataset in datasets(config):
-                parts = [state[name].detach().cpu().float().numpy() for name in dataset.names]
-                file[dataset.path] = np.ascontiguousarray(dataset.write(*parts))
-        os.replace(unfinished, path)
-    finally:
-        unfinished.unlink(missing_ok=True)
+    with h5py.File(path, "w") as file:
+        for dataset in datasets(config):
+            parts = [state[name].detach().cpu().float().numpy() for name in dataset.names]
+            file[dataset.path] = np.ascontiguousarray(dataset.write(*parts))
+
+
+def read_softmax(source: Path, n_words: int, projection_dim: int) -> dict[str, Tensor]:
+    """The state of a `FullSoftmax` from an official file with `softmax/W` and `softmax/b`."""
+    expected = {
+        "weight": ("softmax/W", (n_words, projection_dim)),
+        "bias": ("softmax/b", (n_words,)),
+    }
+    state: dict[str, Tensor] = {}
+    with open_hdf5(source, str(source)) as file:
+        for name, (path, shape) in expected.items():
+            item = file.get(path)
+            found = item.shape if isinstance(item, h5py.Dataset) else "none (missing)"
+            if found != shape:
+                raise CheckpointError(
+                    f"{source}: {path} has shape {found}, expected {shape} as the vocabulary and "
+                    "the network say; give the softmax and the vocabulary of these weights"
+                )
+            state[name] = torch.from_numpy(np.asarray(item, dtype=np.float32))
+    return state
 
 
 def datasets(config: BiLMConfig) -> Iterator[Dataset]:
@@ -201,9 +221,11 @@ def open_hdf5(source: Path | IO[bytes], where: str) -> Iterator[h5py.File]:
     try:
         with h5py.File(source, "r") as file:
             yield file
-    except OSError as error:
+    except BROKEN_FILE as error:
+        what = " ".join(str(error).split())
         raise CheckpointError(
-            f"{where}: not a whole HDF5 file ({error}); fetch or copy it again"
+            f"{where}: not a whole HDF5 file ({what}); expected the weights of an ELMo model; "
+            "fetch or copy it again"
         ) from error
 
 
@@ -212,7 +234,7 @@ def has_official_layout(source: Path) -> bool:
     try:
         with h5py.File(source, "r") as file:
             return "char_embed" in file and "RNN_0" in file
-    except OSError:
+    except BROKEN_FILE:
         return False
 
 
@@ -244,12 +266,11 @@ def _check_layout(file: h5py.File, expected: dict[str, Dataset], where: str) -> 
 
 
 def _rename(group: dict[str, Any], names: Mapping[str, str | None], where: str) -> dict[str, Any]:
-    unknown = [key for key in group if key not in names]
-    if unknown:
-        raise ConfigError(
-            f"{where}: unknown key {unknown[0]!r}; expected {', '.join(names)}; "
-            "correct or remove it"
-        )
+    for key in group:
+        if key not in names:
+            raise ConfigError(
+                f"{where}: unknown key {key!r}{nearest(key, names)}; correct or remove it"
+            )
     renamed = {names[key]: value for key, value in group.items()}
     renamed.pop(None, None)
     return {str(key): value for key, value in renamed.items()}
@@ -257,5 +278,7 @@ def _rename(group: dict[str, Any], names: Mapping[str, str | None], where: str) 
 
 def _char_dim(embedding: Any, where: str) -> Any:  # noqa: ANN401 - checked by the config
     if not isinstance(embedding, dict) or "dim" not in embedding:
-        raise ConfigError(f"{where}: char_cnn.embedding is {embedding!r}, expected {{'dim': N}}")
+        raise ConfigError(
+            f"{where}: char_cnn.embedding is {embedding!r}, expected {{'dim': N}}; correct it"
+        )
     return embedding["dim"]

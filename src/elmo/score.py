@@ -1,0 +1,203 @@
+"""Probabilities: how much both language models expect the words of a text, and which they would.
+
+In: sentences of tokens. Out: the log-probability of every word given all before it, all after it,
+and both (`ScoredSentence`); or the words most expected in a gap (`Substitute`).
+Shapes: N rows (a word each), P projection, V words, k substitutes.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from elmo.bilm import BiLMState
+from elmo.chars import check_tokens
+from elmo.checkpoint import Model
+from elmo.embedder import Embedder, Tokens, batches_by_length
+from elmo.errors import CheckpointError, ConfigError, DataError
+from elmo.predictions import Predictions, predict
+from elmo.scored import Reading, Scored, ScoredSentence
+from elmo.text import Sentence, split_text, tokenize
+from elmo.vocab import BEGIN, END, RESERVED, UNKNOWN
+
+# Log-probabilities of all words in memory at once, for each reading: 32 MB.
+LOGITS_AT_ONCE = 8_000_000
+
+
+@dataclass(frozen=True)
+class Substitute:
+    """A word that could stand in a gap, and its log-probabilities there."""
+
+    word: str
+    log_probabilities: Mapping[Reading, float]
+
+
+@dataclass(frozen=True)
+class Gap:
+    """A place in a sentence, from 0, whose own word is not read."""
+
+    tokens: Tokens
+    position: int
+
+    def __post_init__(self) -> None:
+        """Check that there is such a place."""
+        check_tokens(self.tokens)
+        if not 0 <= self.position < len(self.tokens):
+            raise DataError(
+                f"position {self.position} is not in a sentence of {len(self.tokens)} tokens, "
+                "expected one of these, the first being 0; name such a position"
+            )
+
+    @staticmethod
+    def of(sentence: str | Tokens, position: int) -> "Gap":
+        """A gap in a raw sentence, or in the tokens of one."""
+        return Gap(tokenize(sentence).tokens if isinstance(sentence, str) else sentence, position)
+
+
+def combine(log_probabilities: Sequence[Tensor]) -> Tensor:
+    """What all directions say together of a word that must stand there: per direction (N, V).
+
+    The product of what they say each, made to sum to one over the words; the markers are none.
+    """
+    together = torch.stack(list(log_probabilities)).sum(0)
+    together[:, [BEGIN, END]] = -torch.inf
+    return together.log_softmax(-1)  # (N, V)
+
+
+class Scorer:
+    """A model with its head, asked for probabilities."""
+
+    def __init__(self, embedder: Embedder, model: Model) -> None:
+        if model.head is None or model.vocabulary is None:
+            raise CheckpointError(
+                "this model has no softmax and cannot predict words, expected one with a head and "
+                "a vocabulary; load it with softmax=... and vocabulary=..., or use another"
+            )
+        self._embedder = embedder
+        self._head = model.head
+        self._vocabulary = model.vocabulary
+        self._directions = model.bilm.config.directions
+        self._readings: tuple[Reading, ...] = (*self._directions, "combined")
+
+    def score_texts(self, texts: Sequence[str | Tokens], state: str = "fresh") -> list[Scored]:
+        """Score raw texts, and sentences given as their tokens.
+
+        `state="carry"`: what was read of a sentence is remembered in the next, through all texts,
+        as in training on running text.
+        """
+        if state not in ("fresh", "carry"):
+            raise ConfigError(f"state {state!r} is unknown, expected 'fresh' or 'carry'; name one")
+        cut = [
+            split_text(text) if isinstance(text, str) else [Sentence(list(text), [])]
+            for text in texts
+        ]
+        sentences = [sentence.tokens for text in cut for sentence in text]
+        score = self.score if state == "fresh" else self.score_on
+        scored = iter(score(sentences))
+        return [
+            Scored([replace(next(scored), offsets=sentence.offsets or None) for sentence in text])
+            for text in cut
+        ]
+
+    @torch.inference_mode()
+    def score(self, sentences: Sequence[Tokens]) -> list[ScoredSentence]:
+        """Score sentences, each from a fresh state."""
+        found: dict[int, ScoredSentence] = {}
+        for batch in batches_by_length(sentences):
+            tokens = [sentences[k] for k in batch]
+            scored = self._score(tokens, predict(self._embedder, tokens))
+            found.update(zip(batch, scored, strict=True))
+        return [found[k] for k in range(len(sentences))]
+
+    @torch.inference_mode()
+    def score_on(self, sentences: Sequence[Tokens]) -> list[ScoredSentence]:
+        """Score sentences one after the other, each from the state that the last one left."""
+        scored: list[ScoredSentence] = []
+        state: BiLMState | None = None
+        for tokens in sentences:
+            predictions = predict(self._embedder, [tokens], state)
+            scored += self._score([tokens], predictions)
+            state = predictions.state
+        return scored
+
+    @torch.inference_mode()
+    def substitutes(self, gaps: Sequence[Gap], k: int) -> list[list[Substitute]]:
+        """The `k` words that all directions together expect most in each gap, best first."""
+        if k < 1:
+            raise ConfigError(f"{k} substitutes are asked for, expected at least 1; ask for more")
+        found: dict[int, list[Substitute]] = {}
+        for batch in batches_by_length([gap.tokens for gap in gaps]):
+            predictions = predict(self._embedder, [gaps[place].tokens for place in batch])
+            rows = predictions.gaps([gaps[place].position for place in batch])
+            best = [words for piece in self._pieces(rows) for words in self._best(piece, k)]
+            found.update(zip(batch, best, strict=True))
+        return [found[place] for place in range(len(gaps))]
+
+    def _score(self, sentences: Sequence[Tokens], predictions: Predictions) -> list[ScoredSentence]:
+        ids = self._vocabulary.ids([word for tokens in sentences for word in tokens])
+        by_reading = self._score_words(predictions.words(), ids)
+        markers = {"forward": END, "backward": BEGIN}
+        edges = {
+            direction: self._nll_of(rows, markers[direction])
+            for direction, rows in zip(self._directions, predictions.markers(), strict=True)
+        }
+        ends = np.cumsum([len(tokens) for tokens in sentences])
+        return [
+            ScoredSentence(
+                tokens=list(tokens),
+                is_known=(ids[end - len(tokens) : end] != UNKNOWN).tolist(),
+                log_probabilities={
+                    reading: scores[end - len(tokens) : end].copy()
+                    for reading, scores in by_reading.items()
+                },
+                edges={direction: -scores[k] for direction, scores in edges.items()},
+            )
+            for k, (tokens, end) in enumerate(zip(sentences, ends, strict=True))
+        ]
+
+    def _score_words(
+        self, rows: Sequence[Tensor], ids: NDArray[np.int64]
+    ) -> dict[Reading, NDArray[np.float64]]:
+        """Log-probabilities (N,) of the words `ids` by reading; rows are per direction (N, P)."""
+        numbers = torch.from_numpy(ids).to(rows[0].device)
+        scores = torch.empty(len(self._readings), len(ids), dtype=torch.float64)
+        done = 0
+        for piece in self._pieces(rows):
+            some = slice(done, done + len(piece[0]))
+            each = [self._head.log_probabilities(hidden) for hidden in piece]
+            for place, words in enumerate([*each, combine(each)]):
+                scores[place, some] = words.gather(1, numbers[some, None])[:, 0].double().cpu()
+            done = some.stop
+        return dict(zip(self._readings, scores.numpy(), strict=True))
+
+    def _best(self, rows: Sequence[Tensor], k: int) -> list[list[Substitute]]:
+        """The best words for each row; rows are per direction (N, P)."""
+        each = [self._head.log_probabilities(hidden) for hidden in rows]  # (N, V)
+        together = combine(each)
+        choice = together.clone()
+        choice[:, UNKNOWN] = -torch.inf  # it is expected, but it is no word
+        n_words = len(self._vocabulary) - len(RESERVED)
+        ids = choice.topk(min(k, n_words), dim=-1).indices  # (N, k)
+        scores = torch.stack([words.gather(1, ids) for words in [*each, together]], dim=-1)
+        return [
+            [
+                Substitute(
+                    self._vocabulary.words[number], dict(zip(self._readings, values, strict=True))
+                )
+                for number, values in zip(numbers, rows_scores, strict=True)
+            ]
+            for numbers, rows_scores in zip(ids.tolist(), scores.tolist(), strict=True)
+        ]
+
+    def _nll_of(self, rows: Tensor, word: int) -> list[float]:
+        targets = torch.full((len(rows),), word, device=rows.device)
+        nll: list[float] = self._head.nll(rows, targets).double().tolist()
+        return nll
+
+    def _pieces(self, rows: Sequence[Tensor]) -> list[tuple[Tensor, ...]]:
+        """So many rows at a time that the log-probabilities of all words fit into memory."""
+        n_at_once = max(1, LOGITS_AT_ONCE // len(self._vocabulary))
+        return list(zip(*(torch.split(hidden, n_at_once) for hidden in rows), strict=True))
