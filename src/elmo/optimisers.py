@@ -98,6 +98,9 @@ class Optimiser:
         for group in self._optimiser.param_groups:
             group["lr"] = learning_rate
         self._optimiser.step()
+        # Torch's fused optimisers change weights without a trace; who keeps something made of
+        # the weights, as our kernels do, must be able to see it.
+        torch.autograd.graph.increment_version(self._dense.values())
         self._rows.step(learning_rate)
         for parameter in (*self._dense.values(), *self._rows.parameters.values()):
             parameter.grad = None
