@@ -97,6 +97,12 @@ class BiLM(nn.Module):
             }
         )
 
+    @property
+    def n_parameters(self) -> int:
+        """How many numbers were learned; the vector of no character is zero and not one of them."""
+        n_all = sum(parameter.numel() for parameter in self.parameters())
+        return n_all - self.config.char_cnn.char_dim
+
     def initial_state(self, n_sentences: int) -> BiLMState:
         """The state before anything was read."""
         layers = (len(self.config.directions), self.config.lstm.n_layers, n_sentences)

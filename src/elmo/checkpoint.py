@@ -8,10 +8,10 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 from safetensors import SafetensorError
@@ -21,11 +21,28 @@ from torch import Tensor, nn
 from elmo.bilm import BiLM
 from elmo.config import BiLMConfig, from_mapping, to_mapping
 from elmo.errors import CheckpointError
-from elmo.softmax import Head, build_head
+from elmo.softmax import Head, HeadKind, build_head
 from elmo.vocab import Vocabulary
 
 FORMAT_VERSION = 1
 CONFIG, WEIGHTS, VOCABULARY, CARD = "config.json", "model.safetensors", "vocab.txt", "README.md"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class HeadSettings:
+    """What a model's head is."""
+
+    kind: HeadKind
+    n_words: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ModelSettings:
+    """What a model's config.json says."""
+
+    format_version: int = FORMAT_VERSION
+    bilm: BiLMConfig
+    head: HeadSettings | None = None
 
 
 @dataclass(frozen=True)
@@ -45,48 +62,42 @@ def save(
     dtype: torch.dtype = torch.float32,
 ) -> None:
     """Write a model folder; an older model in its place is replaced only when this one is whole."""
-    if folder.exists() and not is_model_folder(folder) and any(folder.iterdir()):
-        raise CheckpointError(
-            f"{folder}: holds something that is not a model; it is left alone; name another folder"
-        )
-    unfinished = folder.with_name(f".{folder.name}.unfinished")
-    shutil.rmtree(unfinished, ignore_errors=True)
-    unfinished.mkdir(parents=True)
+    _check_replaceable(folder)
     state = {f"bilm.{name}": tensor for name, tensor in model.bilm.state_dict().items()}
-    settings: dict[str, Any] = {
-        "format_version": FORMAT_VERSION,
-        "bilm": to_mapping(model.bilm.config),
-        "head": None,
-    }
+    head = None
     if model.head is not None and model.vocabulary is not None:
         state |= {f"head.{name}": tensor for name, tensor in model.head.state_dict().items()}
-        settings["head"] = {"kind": model.head.kind, "n_words": len(model.vocabulary)}
-        model.vocabulary.write(unfinished / VOCABULARY)
-    (unfinished / CONFIG).write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
-    (unfinished / CARD).write_text(card or default_card(model), encoding="utf-8")
-    save_file(
-        {k: v.detach().to("cpu", dtype).contiguous() for k, v in state.items()},
-        unfinished / WEIGHTS,
-    )
-    _put_in_place(unfinished, folder)
+        head = HeadSettings(kind=model.head.kind, n_words=len(model.vocabulary))
+    settings = to_mapping(ModelSettings(bilm=model.bilm.config, head=head))
+    with written_whole(folder) as unfinished:
+        unfinished.mkdir(parents=True)
+        if head is not None and model.vocabulary is not None:
+            model.vocabulary.write(unfinished / VOCABULARY)
+        (unfinished / CONFIG).write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
+        (unfinished / CARD).write_text(card or default_card(model), encoding="utf-8")
+        save_file(
+            {k: v.detach().to("cpu", dtype).contiguous() for k, v in state.items()},
+            unfinished / WEIGHTS,
+        )
 
 
 def load(folder: Path) -> Model:
     """Read a model folder; weights are float32 in memory whatever they are on disk."""
     settings = read_settings(folder)
-    config = from_mapping(BiLMConfig, settings["bilm"], f"{folder / CONFIG}: bilm")
+    where = str(folder / WEIGHTS)
     state = _read_tensors(folder / WEIGHTS)
-    bilm = assemble(config, _part(state, "bilm."), str(folder / WEIGHTS))
-    if settings.get("head") is None:
+    bilm = assemble(settings.bilm, _part(state, "bilm."), where)
+    if settings.head is None:
         return Model(bilm)
     vocabulary = Vocabulary.read(folder / VOCABULARY)
-    if len(vocabulary) != settings["head"]["n_words"]:
+    if len(vocabulary) != settings.head.n_words:
         raise CheckpointError(
             f"{folder / VOCABULARY}: {len(vocabulary)} words, expected "
-            f"{settings['head']['n_words']} as {CONFIG} says; restore the vocabulary"
+            f"{settings.head.n_words} as {CONFIG} says; restore the vocabulary"
         )
-    head = build_head(settings["head"]["kind"], len(vocabulary), config.lstm.projection_dim)
-    fill(head, _part(state, "head."), str(folder / WEIGHTS))
+    with torch.device("meta"):
+        head = build_head(settings.head.kind, len(vocabulary), settings.bilm.lstm.projection_dim)
+    fill(head, _part(state, "head."), where)
     return Model(bilm, head.eval(), vocabulary)
 
 
@@ -118,7 +129,7 @@ def is_model_folder(folder: Path) -> bool:
     return (folder / CONFIG).is_file() and (folder / WEIGHTS).is_file()
 
 
-def read_settings(folder: Path) -> dict[str, Any]:
+def read_settings(folder: Path) -> ModelSettings:
     """The checked config.json of a model folder."""
     path = folder / CONFIG
     try:
@@ -128,12 +139,33 @@ def read_settings(folder: Path) -> dict[str, Any]:
             f"{path}: cannot be read ({error}); expected a model's settings; name a model folder"
         ) from error
     version = settings.get("format_version") if isinstance(settings, dict) else None
-    if not isinstance(version, int) or version > FORMAT_VERSION:
+    if type(version) is not int or not 1 <= version <= FORMAT_VERSION:
         raise CheckpointError(
             f"{path}: format_version is {version!r}, expected at most {FORMAT_VERSION}; "
             "upgrade this package, or name a model folder"
         )
-    return dict(settings)
+    return from_mapping(ModelSettings, settings, str(path))
+
+
+@contextmanager
+def written_whole(path: Path) -> Iterator[Path]:
+    """Give a place to write a file or folder to, which becomes `path` when all of it is written.
+
+    If anything fails, nothing is left of it, and what stood at `path` stands there still.
+    """
+    place = path.resolve()
+    unfinished = place.with_name(f".{place.name}.unfinished")
+    try:
+        _remove(unfinished)
+        yield unfinished
+        _put_in_place(unfinished, place)
+    except (OSError, SafetensorError) as error:
+        raise CheckpointError(
+            f"{path}: cannot be written ({error}); expected a place with room that you may write "
+            "to; name another one"
+        ) from error
+    finally:
+        _remove(unfinished)
 
 
 def sha256(path: Path) -> str:
@@ -145,13 +177,13 @@ def sha256(path: Path) -> str:
 def default_card(model: Model) -> str:
     """A model card that says what can be said without knowing the text it learned from."""
     lstm, cnn = model.bilm.config.lstm, model.bilm.config.char_cnn
-    n_parameters = sum(parameter.numel() for parameter in model.bilm.parameters())
     words = "no head" if model.vocabulary is None else f"{len(model.vocabulary):,} output words"
     return (
         "# An ELMo model\n\n"
         f"A character-CNN biLM: {cnn.n_filters} filters, {cnn.n_highways} highways, "
         f"{lstm.n_layers} layers of {lstm.dim} cells with a projection to {lstm.projection_dim}, "
-        f"{' and '.join(model.bilm.config.directions)}; {n_parameters:,} parameters; {words}.\n\n"
+        f"{' and '.join(model.bilm.config.directions)}; {model.bilm.n_parameters:,} parameters; "
+        f"{words}.\n\n"
         '```python\nfrom elmo import Elmo\nelmo = Elmo.load("this folder")\n```\n'
     )
 
@@ -169,11 +201,37 @@ def _part(state: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
     return {k.removeprefix(prefix): v for k, v in state.items() if k.startswith(prefix)}
 
 
-def _put_in_place(unfinished: Path, folder: Path) -> None:
-    """Rename a folder into its place; a folder cannot be replaced in one step, but never lost."""
-    replaced = folder.with_name(f".{folder.name}.replaced")
-    shutil.rmtree(replaced, ignore_errors=True)
-    if folder.exists():
-        os.replace(folder, replaced)
-    os.replace(unfinished, folder)
-    shutil.rmtree(replaced, ignore_errors=True)
+def _check_replaceable(folder: Path) -> None:
+    if not folder.exists():
+        return
+    ours = {CONFIG, WEIGHTS, VOCABULARY, CARD}
+    others = sorted({p.name for p in folder.iterdir()} - ours) if folder.is_dir() else ["a file"]
+    if others:
+        raise CheckpointError(
+            f"{folder}: holds {others[0]!r}, expected an older model or nothing; it is left as it "
+            "is; name another folder"
+        )
+
+
+def _put_in_place(unfinished: Path, place: Path) -> None:
+    """Rename into place; a folder cannot be replaced in one step, but what it held is not lost."""
+    if not place.is_dir():
+        os.replace(unfinished, place)
+        return
+    replaced = place.with_name(f".{place.name}.replaced")
+    _remove(replaced)
+    os.replace(place, replaced)
+    try:
+        os.replace(unfinished, place)
+    except OSError:
+        os.replace(replaced, place)
+        raise
+    _remove(replaced)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        with suppress(OSError):  # not there, or no place where anything could be
+            path.unlink()

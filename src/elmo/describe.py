@@ -22,7 +22,7 @@ def describe(path: Path, options: Path | None = None) -> dict[str, Any]:
         "weights": source.weights.name,
         "sha256": checkpoint.sha256(source.weights),
         "bytes": source.weights.stat().st_size,
-        "n_parameters": sum(parameter.numel() for parameter in model.bilm.parameters()),
+        "n_parameters": model.bilm.n_parameters,
         "n_layers": config.lstm.n_layers + 1,
         "output_dim": config.output_dim,
         "n_output_words": None if model.vocabulary is None else len(model.vocabulary),

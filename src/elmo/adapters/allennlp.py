@@ -27,6 +27,7 @@ from elmo.chars import (
     batch_of_char_ids,
     encode_words,
 )
+from elmo.checkpoint import written_whole
 from elmo.embedded import layer_weights
 from elmo.errors import ConfigError
 from elmo.mix import ScalarMix
@@ -69,6 +70,8 @@ class _StatefulBiLM(nn.Module):
 class Elmo(nn.Module):
     """AllenNLP's module: char ids in, a dict of mixes and the mask out."""
 
+    _word_char_ids: Tensor
+
     def __init__(
         self,
         options_file: str,
@@ -82,16 +85,15 @@ class Elmo(nn.Module):
         scalar_mix_parameters: list[float] | None = None,
     ) -> None:
         super().__init__()
-        if vocab_to_cache is not None:
-            raise ConfigError(
-                "vocab_to_cache is not supported; expected None; leave it out, words are "
-                "remembered by elmo.Elmo without it"
-            )
         model = formats.read(Path(weight_file), Path(options_file))
         self._elmo_lstm = _StatefulBiLM(model.bilm.requires_grad_(requires_grad))
         self._is_frozen = not requires_grad
         self._dropout_rate = dropout
         self._keep_sentence_boundaries = keep_sentence_boundaries
+        self._n_cached_words = 0 if vocab_to_cache is None else len(vocab_to_cache)
+        word_char_ids = batch_to_ids([vocab_to_cache or []])[0]  # (V, 50)
+        word_char_ids[:1] = NO_CHARACTER  # word 0 is padding
+        self.register_buffer("_word_char_ids", word_char_ids, persistent=False)
         self._mixes = nn.ModuleList(
             ScalarMix(
                 model.bilm.config.lstm.n_layers + 1,
@@ -106,18 +108,24 @@ class Elmo(nn.Module):
         """Width of a vector."""
         return self._elmo_lstm.bilm.config.output_dim
 
-    def forward(self, inputs: Tensor) -> dict[str, list[Tensor] | Tensor]:
-        """Char ids (..., T, 50) -> mixes "elmo_representations" (..., T, D), "mask" (..., T)."""
-        shape = inputs.shape
+    def forward(
+        self, inputs: Tensor, word_inputs: Tensor | None = None
+    ) -> dict[str, list[Tensor] | Tensor]:
+        """Char ids (..., T, 50) -> mixes "elmo_representations" (..., T, D), "mask" (..., T).
+
+        `word_inputs` (..., T) are read in their place if all of them are words of vocab_to_cache.
+        """
+        if word_inputs is not None and bool((word_inputs < self._n_cached_words).all()):
+            inputs = self._word_char_ids[word_inputs]
         with torch.no_grad() if self._is_frozen else nullcontext():
-            output = self._elmo_lstm(inputs.reshape(-1, *shape[-2:]))
+            output = self._elmo_lstm(inputs.flatten(0, -3))
         mixes = [mix(output.layers, output.mask) for mix in self._mixes]
         mask = output.mask
         if not self._keep_sentence_boundaries:
             mask = mask[:, 2:]
             mixes = [mix[:, 1:-1] * mask[..., None] for mix in mixes]
         mixes = [drop(mix, self._dropout_rate, self.training) for mix in mixes]
-        leading = shape[:-2]
+        leading = inputs.shape[:-2]
         return {
             "elmo_representations": [mix.reshape(*leading, *mix.shape[1:]) for mix in mixes],
             "mask": mask.reshape(*leading, mask.shape[-1]),
@@ -169,13 +177,20 @@ class ElmoEmbedder:
         use_sentence_keys: bool = False,
     ) -> None:
         """Embed lines of tokens into an HDF5 file: a dataset a line, and `sentence_to_index`."""
+        if output_format not in ("all", "top", "average"):
+            raise ConfigError(
+                f"output_format is {output_format!r}, expected all, top or average; name one"
+            )
         lines = [line.strip() for line in input_file]
         keys = lines if use_sentence_keys else [str(k) for k in range(len(lines))]
         if len(set(keys)) < len(keys):
             raise ConfigError("use_sentence_keys with a sentence that stands twice; use numbers")
         n_layers = self.elmo_bilm.bilm.config.lstm.n_layers + 1
         weights = layer_weights(output_format, n_layers)
-        with h5py.File(output_file_path, "w") as file:
+        with (
+            written_whole(Path(output_file_path)) as unfinished,
+            h5py.File(unfinished, "w") as file,
+        ):
             arrays = self.embed_sentences((line.split() for line in lines), batch_size)
             for key, array in zip(keys, arrays, strict=True):
                 mixed = np.tensordot(weights, array, axes=1)
