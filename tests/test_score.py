@@ -10,12 +10,12 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elmo import score
 from elmo.checkpoint import Model
 from elmo.elmo import Elmo
 from elmo.errors import CheckpointError, ConfigError, DataError
 from elmo.evaluate import measure
-from elmo.scored import to_mapping
+from elmo.occurrence import Occurrence
+from elmo.scored import Scored, to_mapping
 from elmo.softmax import build_head
 from elmo.streams import WordEncoder
 from elmo.vocab import BEGIN, END, UNKNOWN, Vocabulary
@@ -115,7 +115,7 @@ def test_a_fresh_score_does_not_depend_on_the_sentences_beside_it(scoring):
 def test_perplexity_is_that_of_the_held_out_measure(scoring):
     encoder = WordEncoder(VOCABULARY, MAX_CHARACTERS, 3)
     measured = measure(scoring.bilm, scoring.model.head, encoder, SENTENCES)
-    scored = score.Scored(scoring.scorer.score(SENTENCES))
+    scored = Scored(scoring.scorer.score(SENTENCES))
     assert scored.perplexity("forward") == pytest.approx(measured.forward, rel=1e-5)
     assert scored.perplexity("backward") == pytest.approx(measured.backward, rel=1e-5)
 
@@ -164,10 +164,10 @@ def test_substitutes_do_not_read_the_word_that_stands_there(scoring):
         assert one.log_probabilities == pytest.approx(two.log_probabilities, abs=1e-5)
 
 
-def test_substitutes_of_many_gaps_are_those_of_each(scoring):
-    gaps = [score.Gap(tokens, len(tokens) // 2) for tokens in SENTENCES]
-    for gap, together in zip(gaps, scoring.scorer.substitutes(gaps, 4), strict=True):
-        alone = scoring.substitutes(gap.tokens, gap.position, 4)
+def test_substitutes_of_many_places_are_those_of_each(scoring):
+    places = [Occurrence(tokens, len(tokens) // 2) for tokens in SENTENCES]
+    for place, together in zip(places, scoring.scorer.substitutes(places, 4), strict=True):
+        alone = scoring.substitutes(place.tokens, place.position, 4)
         assert [s.word for s in alone] == [s.word for s in together]
 
 

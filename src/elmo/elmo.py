@@ -22,7 +22,8 @@ from elmo.embedded import Embedded, Layers, layer_weights
 from elmo.embedder import Embedder
 from elmo.errors import ConfigError
 from elmo.layer import ElmoLayer
-from elmo.score import Gap, Scorer, Substitute
+from elmo.occurrence import Occurrence
+from elmo.score import Scorer, Substitute
 from elmo.scored import Scored
 from elmo.text import Sentence, split_text
 
@@ -177,7 +178,7 @@ class Elmo:
 
     def substitutes(self, sentence: Text, position: int, k: int = 10) -> list[Substitute]:
         """The words that both directions expect most at a position, whatever stands there."""
-        return self.scorer.substitutes([Gap.of(sentence, position)], k)[0]
+        return self.scorer.substitutes([Occurrence.of(sentence, position)], k)[0]
 
     def layer(self, **settings: Any) -> ElmoLayer:  # noqa: ANN401 - those of ElmoLayer
         """A module for a task model; `ElmoLayer` says its settings.

@@ -45,7 +45,7 @@ class Predictions:
             rows[markers] for rows, markers in zip(self.hidden, self._marker_rows(), strict=True)
         ]
 
-    def gaps(self, positions: Sequence[int]) -> list[Tensor]:
+    def at(self, positions: Sequence[int]) -> list[Tensor]:
         """The rows that predict the word at one position of each sentence, per direction (B, P)."""
         places = self.first + torch.tensor(positions, device=self.first.device)
         return [

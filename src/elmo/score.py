@@ -1,7 +1,7 @@
 """Probabilities: how much both language models expect the words of a text, and which they would.
 
 In: sentences of tokens. Out: the log-probability of every word given all before it, all after it,
-and both (`ScoredSentence`); or the words most expected in a gap (`Substitute`).
+and both (`ScoredSentence`); or the words most expected at one place (`Substitute`).
 Shapes: N rows (a word each), P projection, V words, k substitutes.
 """
 
@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from elmo.bilm import BiLMState
-from elmo.chars import check_tokens
 from elmo.checkpoint import Model
 from elmo.embedder import Embedder, Tokens, batches_by_length
-from elmo.errors import CheckpointError, ConfigError, DataError
+from elmo.errors import CheckpointError, ConfigError
+from elmo.occurrence import Occurrence
 from elmo.predictions import Predictions, predict
 from elmo.scored import Reading, Scored, ScoredSentence
-from elmo.text import Sentence, split_text, tokenize
+from elmo.text import Sentence, split_text
 from elmo.vocab import BEGIN, END, RESERVED, UNKNOWN
 
 # Log-probabilities of all words in memory at once, for each reading: 32 MB.
@@ -29,32 +29,10 @@ LOGITS_AT_ONCE = 8_000_000
 
 @dataclass(frozen=True)
 class Substitute:
-    """A word that could stand in a gap, and its log-probabilities there."""
+    """A word that could stand at a place, and its log-probabilities there."""
 
     word: str
     log_probabilities: Mapping[Reading, float]
-
-
-@dataclass(frozen=True)
-class Gap:
-    """A place in a sentence, from 0, whose own word is not read."""
-
-    tokens: Tokens
-    position: int
-
-    def __post_init__(self) -> None:
-        """Check that there is such a place."""
-        check_tokens(self.tokens)
-        if not 0 <= self.position < len(self.tokens):
-            raise DataError(
-                f"position {self.position} is not in a sentence of {len(self.tokens)} tokens, "
-                "expected one of these, the first being 0; name such a position"
-            )
-
-    @staticmethod
-    def of(sentence: str | Tokens, position: int) -> "Gap":
-        """A gap in a raw sentence, or in the tokens of one."""
-        return Gap(tokenize(sentence).tokens if isinstance(sentence, str) else sentence, position)
 
 
 def combine(log_probabilities: Sequence[Tensor]) -> Tensor:
@@ -124,17 +102,17 @@ class Scorer:
         return scored
 
     @torch.inference_mode()
-    def substitutes(self, gaps: Sequence[Gap], k: int) -> list[list[Substitute]]:
-        """The `k` words that all directions together expect most in each gap, best first."""
+    def substitutes(self, occurrences: Sequence[Occurrence], k: int) -> list[list[Substitute]]:
+        """The `k` words that are most expected at each place, whatever word stands there."""
         if k < 1:
             raise ConfigError(f"{k} substitutes are asked for, expected at least 1; ask for more")
         found: dict[int, list[Substitute]] = {}
-        for batch in batches_by_length([gap.tokens for gap in gaps]):
-            predictions = predict(self._embedder, [gaps[place].tokens for place in batch])
-            rows = predictions.gaps([gaps[place].position for place in batch])
+        for batch in batches_by_length([occurrence.tokens for occurrence in occurrences]):
+            predictions = predict(self._embedder, [occurrences[place].tokens for place in batch])
+            rows = predictions.at([occurrences[place].position for place in batch])
             best = [words for piece in self._pieces(rows) for words in self._best(piece, k)]
             found.update(zip(batch, best, strict=True))
-        return [found[place] for place in range(len(gaps))]
+        return [found[place] for place in range(len(occurrences))]
 
     def _score(self, sentences: Sequence[Tokens], predictions: Predictions) -> list[ScoredSentence]:
         ids = self._vocabulary.ids([word for tokens in sentences for word in tokens])

@@ -16,7 +16,7 @@ import click
 from elmo import __version__
 from elmo.errors import ElmoError
 
-VERBS = ("embed", "pretrain", "convert", "info")
+VERBS = ("embed", "score", "neighbors", "pretrain", "convert", "info")
 INTERRUPTED = 130  # what a shell gives for Ctrl-C
 
 

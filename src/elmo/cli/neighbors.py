@@ -1,0 +1,62 @@
+"""`elmo neighbors`: where a text uses a word as a sentence does."""
+
+import json
+from pathlib import Path
+
+import click
+
+
+@click.command()
+@click.argument("sentence")
+@click.option(
+    "--text",
+    required=True,
+    type=click.Path(path_type=Path),
+    help="Where to look: a text file, or a folder made with --keep.",
+)
+@click.option(
+    "--model",
+    "-m",
+    required=True,
+    type=click.Path(path_type=Path),
+    help="A model folder, an official weights.hdf5, or a .zip of one.",
+)
+@click.option("-k", default=10, show_default=True, type=click.IntRange(1), help="How many.")
+@click.option("--any-word", is_flag=True, help="Any word in like use, not just this one.")
+@click.option(
+    "--layers", default="top", show_default=True, help="top, average, or the number of a layer."
+)
+@click.option("--keep", type=click.Path(path_type=Path), help="A folder to keep the index in.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object, for a program to read.")
+def neighbors(
+    sentence: str,
+    text: Path,
+    model: Path,
+    k: int,
+    any_word: bool,
+    layers: str,
+    keep: Path | None,
+    as_json: bool,
+) -> None:
+    """Find the nearest occurrences of a word in a text.
+
+    SENTENCE has the word between asterisks: "I took a *bow*.".
+    """
+    from elmo.elmo import Elmo
+    from elmo.neighbors import find_neighbors, index_text
+    from elmo.occurrence import Occurrence
+
+    occurrence = Occurrence.marked(sentence)
+    elmo = Elmo.load(model)
+    found = find_neighbors(
+        elmo, index_text(elmo, text, keep), occurrence, k, layers=layers, any_word=any_word
+    )
+    if as_json:
+        click.echo(json.dumps(found.to_mapping()))
+        return
+    for neighbor in found.in_context:
+        tokens, position = list(neighbor.occurrence.tokens), neighbor.occurrence.position
+        tokens[position] = f"*{tokens[position]}*"
+        click.echo(f"{neighbor.similarity:.3f}  {' '.join(tokens)}")
+    static = ", ".join(f"{word.word} {word.similarity:.2f}" for word in found.without_context)
+    click.echo(f"\nwithout context: {static}")

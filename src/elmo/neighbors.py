@@ -1,0 +1,89 @@
+"""Neighbours of a word in its sentence: where a text uses it alike, and what is merely spelt alike.
+
+In: a model, the index of a text, and an `Occurrence`. Out: `Neighbors`: the nearest occurrences in
+the text, and beside them the nearest words without any context (layer 0).
+Shapes: L+1 layers, T tokens, D width.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elmo.elmo import Elmo
+from elmo.embedded import Layers
+from elmo.occurrence import Occurrence
+from elmo.shards import read_lines
+from elmo.text import split_text
+from elmo.word_index import Neighbor, SimilarWord, WordIndex
+
+
+@dataclass(frozen=True)
+class Neighbors:
+    """What is near a word, best first."""
+
+    in_context: list[Neighbor]
+    without_context: list[SimilarWord]
+
+    def to_mapping(self) -> dict[str, Any]:
+        """Plain values, ready for JSON."""
+        return {
+            "in_context": [
+                {
+                    "tokens": list(neighbor.occurrence.tokens),
+                    "position": neighbor.occurrence.position,
+                    "similarity": neighbor.similarity,
+                }
+                for neighbor in self.in_context
+            ],
+            "without_context": [
+                {"word": word.word, "similarity": word.similarity} for word in self.without_context
+            ],
+        }
+
+
+def find_neighbors(
+    elmo: Elmo,
+    index: WordIndex,
+    occurrence: Occurrence,
+    k: int,
+    *,
+    layers: Layers = "top",
+    any_word: bool = False,
+) -> Neighbors:
+    """The `k` nearest occurrences of the same word, or of any, and the `k` nearest words."""
+    embedded = elmo.embed([occurrence.tokens])[0]
+    return search(index, occurrence, embedded.layers, k, layers=layers, any_word=any_word)
+
+
+def search(
+    index: WordIndex,
+    occurrence: Occurrence,
+    sentence_layers: NDArray[Any],
+    k: int,
+    *,
+    layers: Layers = "top",
+    any_word: bool = False,
+) -> Neighbors:
+    """The same for a sentence whose layers (L+1, T, D) are known."""
+    vectors = sentence_layers[:, occurrence.position].astype(np.float32)  # (L+1, D)
+    return Neighbors(
+        index.nearest(
+            vectors,
+            k,
+            word=None if any_word else occurrence.word,
+            layers=layers,
+            besides=occurrence.tokens,
+        ),
+        index.similar_words(vectors[0, : index.projection_dim], k, besides=occurrence.word),
+    )
+
+
+def index_text(elmo: Elmo, source: Path, keep: Path | None = None) -> WordIndex:
+    """The index of a text file, kept in a folder if one is named; or the one a folder holds."""
+    if source.is_dir():
+        return WordIndex.open(source, elmo)
+    sentences = [sentence.tokens for line in read_lines(source) for sentence in split_text(line)]
+    return WordIndex.build(elmo, sentences, keep)

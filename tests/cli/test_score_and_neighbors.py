@@ -1,0 +1,79 @@
+import json
+
+import pytest
+
+from elmo import Elmo, checkpoint
+from elmo.checkpoint import Model
+from elmo.softmax import build_head
+from elmo.vocab import Vocabulary
+
+TEXT = "I took a bow. It was cold!\nShe drew her bow.\n"
+
+
+@pytest.fixture
+def folder(bilm, tmp_path):
+    """A model folder with a head."""
+    vocabulary = Vocabulary.of_words(["I", "a", "bow", ".", "!", "It"])
+    head = build_head("full", len(vocabulary), bilm.config.lstm.projection_dim)
+    checkpoint.save(tmp_path / "model", Model(bilm, head, vocabulary))
+    return tmp_path / "model"
+
+
+@pytest.fixture
+def text(tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_text(TEXT)
+    return path
+
+
+def test_scores_are_those_of_the_library(run, folder, text):
+    told = json.loads(run("score", text, "-m", folder, "--json").out)
+    elmo = Elmo.load(folder)
+    expected = [s for line in TEXT.splitlines() for s in elmo.score(line).sentences]
+    assert [s["tokens"] for s in told["sentences"]] == [s.tokens for s in expected]
+    for found, sentence in zip(told["sentences"], expected, strict=True):
+        for reading in ("forward", "backward", "combined"):
+            assert found["surprisals"][reading] == pytest.approx(
+                sentence.surprisal(reading).tolist(), abs=1e-4
+            )
+
+
+def test_a_reader_sees_a_line_a_word_and_unknown_words_marked(run, folder):
+    lines = run("score", "-", "-m", folder, stdin=b"I took a bow.").out.splitlines()
+    assert lines[0].split() == ["bits", "forward", "backward", "combined"]
+    assert [line.split()[0] for line in lines[1:6]] == ["I", "took", "a", "bow", "."]
+    assert lines[2].startswith("took ?")
+    assert [line.split()[:2] for line in lines[-3:]] == [
+        ["perplexity", "forward"],
+        ["perplexity", "backward"],
+        ["perplexity", "combined"],
+    ]
+
+
+def test_a_model_without_a_softmax_cannot_score(refused, official):
+    assert "no softmax" in refused("score", "-", "-m", official, stdin=b"I took a bow.")
+
+
+def test_no_text_has_no_scores(run, folder):
+    assert run("score", "-", "-m", folder).out == ""
+    assert json.loads(run("score", "-", "-m", folder, "--json").out)["sentences"] == []
+
+
+def test_neighbors_are_shown_with_their_sentences(run, folder, text):
+    lines = run("neighbors", "They took a *bow*", "--text", text, "-m", folder).out.splitlines()
+    assert sorted(line.split(maxsplit=1)[1] for line in lines[:2]) == [
+        "I took a *bow* .",
+        "She drew her *bow* .",
+    ]
+    assert lines[-1].startswith("without context: ")
+
+
+def test_a_kept_index_answers_as_the_text(run, folder, text, tmp_path):
+    ask = ("neighbors", "They took a *bow*", "-m", folder, "--json", "--text")
+    first = run(*ask, text, "--keep", tmp_path / "kept")
+    assert json.loads(first.out)["in_context"][0]["tokens"][-1] == "."
+    assert run(*ask, tmp_path / "kept").out == first.out
+
+
+def test_a_sentence_without_a_marked_word_is_refused(refused, folder, text):
+    assert "asterisks" in refused("neighbors", "a bow", "--text", text, "-m", folder)

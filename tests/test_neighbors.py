@@ -1,0 +1,157 @@
+"""The index of words in context, held against cosines made one by one."""
+
+import numpy as np
+import pytest
+
+from elmo.checkpoint import Model
+from elmo.elmo import Elmo
+from elmo.errors import CheckpointError, ConfigError, DataError
+from elmo.neighbors import find_neighbors, index_text
+from elmo.occurrence import Occurrence
+from elmo.word_index import WordIndex
+from tests.conftest import CORPUS, TINY_OPTIONS
+from tests.random_models import build_bilm, random_weights
+
+SENTENCES = [line.split() for line in CORPUS.splitlines() if "Donau" not in line]
+ASKED = Occurrence(["She", "drew", "a", "bow", "."], 3)
+
+
+@pytest.fixture(scope="module")
+def model():
+    return Elmo(Model(build_bilm(TINY_OPTIONS, random_weights(TINY_OPTIONS, seed=1))))
+
+
+@pytest.fixture(scope="module")
+def index(model):
+    return WordIndex.build(model, SENTENCES)
+
+
+def cosine(one, two):
+    return one @ two / np.linalg.norm(one) / np.linalg.norm(two)
+
+
+def by_hand(model, weights, word=None):
+    """(similarity, sentence, position) of all occurrences, best first."""
+    wanted = model.embed([ASKED.tokens])[0].vectors(weights)[ASKED.position]
+    found = []
+    for number, embedded in enumerate(model.embed(SENTENCES)):
+        for position, vector in enumerate(embedded.vectors(weights)):
+            if word is None or embedded.tokens[position].casefold() == word:
+                found.append((cosine(wanted, vector), number, position))
+    return sorted(found, reverse=True)
+
+
+@pytest.mark.parametrize("weights", [[0, 1, 0], [0, 0, 1], [0.2, 0.5, -0.3], [1, 0, 0]])
+@pytest.mark.parametrize("word", [None, "bow"])
+def test_the_nearest_occurrences_are_those_of_a_full_search(model, index, weights, word):
+    vectors = model.embed([ASKED.tokens])[0].layers[:, ASKED.position]
+    found = index.nearest(vectors, 100, word=word, layers=weights)
+    expected = by_hand(model, weights, word)
+    best_of_sentence = {}
+    for similarity, number, _ in expected:
+        best_of_sentence.setdefault(number, similarity)
+    # float16 on disk moves a cosine a little, so near ties may change places.
+    assert [n.similarity for n in found] == pytest.approx(list(best_of_sentence.values()), abs=2e-3)
+    for neighbor in found:
+        number = SENTENCES.index(neighbor.occurrence.tokens)
+        assert any(
+            (number, neighbor.occurrence.position) == place[1:]
+            and neighbor.similarity == pytest.approx(place[0], abs=2e-3)
+            for place in expected
+        )
+
+
+def test_words_without_context_are_compared_by_layer_0_alone(model, index):
+    vector = model.embed([["bow"]])[0].layers[0, 0, : index.projection_dim]
+    found = index.similar_words(vector, 5, besides="bow")
+    every_word = sorted({word for tokens in SENTENCES for word in tokens} - {"bow"})
+    table = model.embed([[word] for word in every_word])
+    expected = sorted(
+        ((cosine(vector, e.layers[0, 0, : len(vector)]), e.tokens[0]) for e in table), reverse=True
+    )
+    assert [w.similarity for w in found] == pytest.approx([s for s, _ in expected[:5]], abs=2e-3)
+
+
+def test_the_sentence_itself_and_doubles_are_left_out(model):
+    index = WordIndex.build(model, [*SENTENCES, *SENTENCES, list(ASKED.tokens)])
+    found = find_neighbors(model, index, ASKED, 100)
+    sentences = [tuple(neighbor.occurrence.tokens) for neighbor in found.in_context]
+    assert len(sentences) == len(set(sentences)) == 5
+    assert tuple(ASKED.tokens) not in sentences
+
+
+def test_capital_letters_do_not_make_another_word(model):
+    index = WordIndex.build(model, [["Bow", "down"], ["a", "BOW"], ["bowl"]])
+    found = find_neighbors(model, index, ASKED, 10)
+    assert sorted(n.occurrence.word for n in found.in_context) == ["BOW", "Bow"]
+    assert "Bow" not in [word.word for word in found.without_context]
+
+
+def test_a_word_that_the_text_lacks_has_no_occurrences_but_similar_words(model, index):
+    found = find_neighbors(model, index, Occurrence(["zither"], 0), 3)
+    assert found.in_context == []
+    assert len(found.without_context) == 3
+    assert len(find_neighbors(model, index, Occurrence(["zither"], 0), 3, any_word=True).in_context)
+
+
+def test_an_index_in_a_folder_answers_as_the_one_in_memory(model, index, tmp_path):
+    built = WordIndex.build(model, SENTENCES, tmp_path / "index")
+    opened = WordIndex.open(tmp_path / "index", model)
+    for any_word in (False, True):
+        expected = find_neighbors(model, index, ASKED, 5, any_word=any_word)
+        assert find_neighbors(model, built, ASKED, 5, any_word=any_word) == expected
+        assert find_neighbors(model, opened, ASKED, 5, any_word=any_word) == expected
+
+
+def test_an_index_of_another_model_is_refused(model, tmp_path):
+    WordIndex.build(model, SENTENCES, tmp_path)
+    other = Elmo(Model(build_bilm(TINY_OPTIONS, random_weights(TINY_OPTIONS, seed=2))))
+    with pytest.raises(CheckpointError, match="another model"):
+        WordIndex.open(tmp_path, other)
+
+
+@pytest.mark.parametrize("missing", ["index.json", "contexts.npy", "words.npy", "sentences.jsonl"])
+def test_half_an_index_is_refused(model, tmp_path, missing):
+    WordIndex.build(model, SENTENCES, tmp_path)
+    (tmp_path / missing).unlink()
+    with pytest.raises(CheckpointError, match="not a whole index"):
+        WordIndex.open(tmp_path, model)
+
+
+def test_a_text_file_is_split_into_sentences(model, tmp_path):
+    (tmp_path / "text.txt").write_text("I took a bow. It was cold!\n\nThe bow of the ship.\n")
+    index = index_text(model, tmp_path / "text.txt", tmp_path / "kept")
+    assert [tokens[-1] for tokens in index.sentences] == [".", "!", "."]
+    assert len(index) == 15
+    assert index_text(model, tmp_path / "kept").sentences == index.sentences
+
+
+def test_a_text_without_words_is_refused(model, tmp_path):
+    (tmp_path / "text.txt").write_text("\n\n")
+    with pytest.raises(DataError, match="no words to index"):
+        index_text(model, tmp_path / "text.txt")
+
+
+def test_several_layers_at_once_are_refused(model, index):
+    with pytest.raises(ConfigError, match="several"):
+        find_neighbors(model, index, ASKED, 3, layers="all")
+
+
+@pytest.mark.parametrize(
+    ("marked", "tokens", "word"),
+    [
+        ("I took a *bow*.", ["I", "took", "a", "bow", "."], "bow"),
+        ("*Don't* go", ["Do", "n't", "go"], "Do"),
+        ("5 * 3 is *fifteen* *", ["5", "*", "3", "is", "fifteen", "*"], "fifteen"),
+    ],
+)
+def test_the_word_between_asterisks_is_meant(marked, tokens, word):
+    occurrence = Occurrence.marked(marked)
+    assert occurrence.tokens == tokens
+    assert occurrence.word == word
+
+
+@pytest.mark.parametrize("sentence", ["I took a bow.", "*I* took a *bow*.", "a * b * c", ""])
+def test_no_marked_word_or_several_are_refused(sentence):
+    with pytest.raises(DataError, match="between asterisks"):
+        Occurrence.marked(sentence)
