@@ -1,0 +1,65 @@
+"""AllenNLP's biLM as a worker: `python allennlp_worker.py MODEL SENTENCES`.
+
+State is reset before every batch, so that its vectors can be compared with stateless ones.
+"""
+
+import sys
+import warnings
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+from types import ModuleType
+
+warnings.filterwarnings("ignore")
+
+
+class _Hollow(ModuleType):
+    """AllenNLP imports torchvision for its image models; ELMo needs none of it."""
+
+    __path__: list[str] = []  # noqa: RUF012 - a package to the import system
+
+    def __getattr__(self, name: str) -> type:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return type(name, (), {})
+
+
+class _HollowTorchvision:
+    def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:
+        is_wanted = name.partition(".")[0] == "torchvision"
+        return ModuleSpec(name, self) if is_wanted else None  # type: ignore[arg-type]
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        return _Hollow(spec.name)
+
+    def exec_module(self, module: ModuleType) -> None:
+        pass
+
+
+sys.meta_path.insert(0, _HollowTorchvision())  # type: ignore[arg-type]
+
+import numpy as np  # noqa: E402
+import torch  # noqa: E402
+from allennlp.modules.elmo import _ElmoBiLm, batch_to_ids  # noqa: E402
+from protocol import serve  # noqa: E402
+
+model = Path(sys.argv[1])
+sentences = [line.split() for line in Path(sys.argv[2]).read_text(encoding="utf-8").splitlines()]
+bilm = _ElmoBiLm(str(model / "options.json"), str(model / "weights.hdf5")).eval()
+
+
+@torch.no_grad()
+def embed(batch_size: int, n_sentences: int | None = None, out: str | None = None) -> None:
+    """Embed all sentences and hold the arrays, as a user would."""
+    arrays = []
+    chosen = sentences[:n_sentences]
+    for start in range(0, len(chosen), batch_size):
+        batch = chosen[start : start + batch_size]
+        bilm._elmo_lstm._states = None
+        layers = bilm(batch_to_ids(batch))["activations"]
+        for k, words in enumerate(batch):
+            arrays.append(np.stack([x[k, 1 : len(words) + 1].numpy() for x in layers]))
+    if out:
+        np.savez(out, *arrays)
+
+
+serve({"embed": embed})

@@ -1,0 +1,98 @@
+"""This package as a worker: `python elmo_worker.py MODEL SENTENCES [DTYPE]`."""
+
+import itertools
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from protocol import resident_bytes, serve
+
+from elmo import Elmo
+
+bare_bytes = resident_bytes()
+elmo = Elmo.load(sys.argv[1])
+sentences = [line.split() for line in Path(sys.argv[2]).read_text(encoding="utf-8").splitlines()]
+
+
+def embed(
+    is_cold: bool = False,
+    batch_size: int | None = None,
+    n_sentences: int | None = None,
+    out: str | None = None,
+) -> None:
+    """Embed all sentences and hold the arrays, as a user would."""
+    if is_cold:
+        elmo.embedder.memory.forget()
+    embedded = elmo.embed(sentences[:n_sentences], batch_size=batch_size)
+    if out:
+        np.savez(out, *(each.layers for each in embedded))
+
+
+def embed_singly() -> None:
+    """Embed one sentence at a time."""
+    for words in sentences:
+        elmo.embed([words])
+
+
+def multiply(size: int = 3072) -> dict[str, Any]:
+    """A large square product: what the machine can do, in operations a second."""
+    a, b = torch.randn(size, size), torch.randn(size, size)
+    best = min(_timed(lambda: torch.mm(a, b)) for _ in range(5))
+    return {"flops": 2 * size**3 / best}
+
+
+def recur(n_rows: int) -> dict[str, Any]:
+    """The LSTM layers alone, on warm words and sentences of one length."""
+    words = [word for sentence in sentences for word in sentence]
+    length = 30
+    batch = [words[k * length : (k + 1) * length] for k in range(n_rows)]
+    with torch.inference_mode():
+        read = elmo.embedder.read(batch)
+        best = min(_timed(lambda: elmo.bilm.contextualize(*read)) for _ in range(3))
+    lstm = elmo.bilm.config.lstm
+    per_layer = 4 * lstm.dim * 2 * lstm.projection_dim + lstm.dim * lstm.projection_dim
+    n_tokens = sum(len(sentence) + 2 for sentence in batch)
+    return {"flops": 2 * n_tokens * 2 * lstm.n_layers * per_layer / best}
+
+
+def stream(n_tokens: int) -> dict[str, Any]:
+    """Embed a stream of so many tokens; memory over the bare process along the way."""
+    endless = itertools.chain.from_iterable(itertools.repeat(sentences))
+    most: list[int] = []
+    n_read = 0
+    mark = 0
+    for embedded in elmo.stream(_take(endless, n_tokens)):
+        n_read += len(embedded.tokens)
+        if n_read >= mark:
+            most.append(resident_bytes() - bare_bytes)
+            mark += max(n_tokens // 20, 1)
+    return {"n_tokens": n_read, "bytes": most}
+
+
+def _take(endless: Iterable[list[str]], n_tokens: int) -> Iterator[list[str]]:
+    for sentence in endless:
+        if n_tokens <= 0:
+            return
+        n_tokens -= len(sentence)
+        yield sentence
+
+
+def _timed(work: Callable[[], object]) -> float:
+    started_at = time.perf_counter()
+    work()
+    return time.perf_counter() - started_at
+
+
+serve(
+    {
+        "embed": embed,
+        "embed_singly": embed_singly,
+        "multiply": multiply,
+        "recur": recur,
+        "stream": stream,
+    }
+)

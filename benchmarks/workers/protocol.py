@@ -1,0 +1,32 @@
+"""What a worker of a benchmark is: a process that runs one job each time it is told to.
+
+The benchmark writes a line of JSON, a job's name and settings; the worker answers with a line of
+JSON, the seconds it took and whatever else it measured. So two implementations run in environments
+of their own, in turns, on a machine that is not quiet.
+"""
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+Job = Callable[..., dict[str, Any] | None]
+
+
+def serve(jobs: dict[str, Job]) -> None:
+    """Answer jobs from standard input until it ends."""
+    answers, sys.stdout = sys.stdout, sys.stderr  # libraries print; the answers stay clean
+    for line in sys.stdin:
+        job = json.loads(line)
+        name = job.pop("job")
+        started_at = time.perf_counter()
+        more = jobs[name](**job)
+        seconds = time.perf_counter() - started_at
+        print(json.dumps({"seconds": seconds, **(more or {})}), file=answers, flush=True)
+
+
+def resident_bytes() -> int:
+    """Memory that this process has in RAM."""
+    with open("/proc/self/statm", encoding="ascii") as file:
+        return int(file.read().split()[1]) * 4096
