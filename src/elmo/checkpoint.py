@@ -85,8 +85,9 @@ def load(folder: Path) -> Model:
     """Read a model folder; weights are float32 in memory whatever they are on disk."""
     settings = read_settings(folder)
     where = str(folder / WEIGHTS)
-    state = _read_tensors(folder / WEIGHTS)
-    bilm = assemble(settings.bilm, _part(state, "bilm."), where)
+    parts = {"bilm"} if settings.head is None else {"bilm", "head"}
+    state = _split(_read_tensors(folder / WEIGHTS), parts, where)
+    bilm = assemble(settings.bilm, state["bilm"], where)
     if settings.head is None:
         return Model(bilm)
     vocabulary = Vocabulary.read(folder / VOCABULARY)
@@ -97,7 +98,7 @@ def load(folder: Path) -> Model:
         )
     with torch.device("meta"):
         head = build_head(settings.head.kind, len(vocabulary), settings.bilm.lstm.projection_dim)
-    fill(head, _part(state, "head."), where)
+    fill(head, state["head"], where)
     return Model(bilm, head.eval(), vocabulary)
 
 
@@ -197,8 +198,20 @@ def _read_tensors(path: Path) -> dict[str, Tensor]:
         ) from error
 
 
-def _part(state: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
-    return {k.removeprefix(prefix): v for k, v in state.items() if k.startswith(prefix)}
+def _split(
+    state: Mapping[str, Tensor], parts: set[str], where: str
+) -> dict[str, dict[str, Tensor]]:
+    """The tensors of each part of a model, by their names in it."""
+    split: dict[str, dict[str, Tensor]] = {part: {} for part in parts}
+    for name, tensor in state.items():
+        part, _, name_in_part = name.partition(".")
+        if part not in parts:
+            raise CheckpointError(
+                f"{where}: tensor {name} has shape {tuple(tensor.shape)}, expected no such tensor; "
+                "use the config.json of these weights"
+            )
+        split[part][name_in_part] = tensor
+    return split
 
 
 def _check_replaceable(folder: Path) -> None:

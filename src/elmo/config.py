@@ -44,11 +44,15 @@ class CharCnnConfig:
             self,
             not_positive(self, "char_dim")
             + ([] if self.n_highways >= 0 else [f"n_highways is {self.n_highways}, expected >= 0"])
-            + ([] if self.max_characters >= 3 else ["max_characters is below 3"])
+            + (
+                []
+                if self.max_characters >= 3
+                else [f"max_characters is {self.max_characters}, expected >= 3"]
+            )
             + ([] if self.filters else ["filters is empty, expected at least one [width, number]"])
-            + [f"filter {pair} has a number below 1" for pair in self.filters if min(pair) < 1]
+            + [f"filter is {pair}, expected numbers >= 1" for pair in self.filters if min(pair) < 1]
             + [
-                f"filter width {width} is over max_characters {self.max_characters}"
+                f"filter width is {width}, expected at most max_characters {self.max_characters}"
                 for width in widths
                 if width > self.max_characters
             ],

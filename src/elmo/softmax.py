@@ -59,7 +59,8 @@ class FullSoftmax(Head):
         super().__init__()
         self.weight = nn.Parameter(torch.empty(n_words, projection_dim))
         self.bias = nn.Parameter(torch.zeros(n_words))
-        nn.init.normal_(self.weight, std=1 / math.sqrt(projection_dim))  # as the original
+        if not self.weight.is_meta:  # such a one is filled from a file
+            nn.init.normal_(self.weight, std=1 / math.sqrt(projection_dim))  # as the original
 
     def loss(self, hidden: Tensor, targets: Tensor, generator: np.random.Generator) -> Tensor:
         """The mean negative log-likelihood."""

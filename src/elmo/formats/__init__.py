@@ -63,8 +63,8 @@ def find(path: Path, options: Path | None = None) -> Source:
     if zipfile.is_zipfile(path):
         return Source("zip", path, options)
     raise CheckpointError(
-        f"{path}: neither a model folder nor an HDF5 file nor a zip archive; "
-        "name a model folder, a weights.hdf5 or a .zip that holds one"
+        f"{path}: no model, expected a model folder, a weights.hdf5 or a .zip that holds one; "
+        "name one of these"
     )
 
 

@@ -65,7 +65,9 @@ def read_options(text: str, where: str) -> BiLMConfig:
     try:
         options = json.loads(text)
     except json.JSONDecodeError as error:
-        raise ConfigError(f"{where}: not JSON ({error}); name the model's options.json") from error
+        raise ConfigError(
+            f"{where}: not JSON ({error}), expected the model's options.json; name that file"
+        ) from error
     if not isinstance(options, dict) or not isinstance(options.get("lstm"), dict):
         raise ConfigError(
             f"{where}: no group 'lstm', expected the options.json of an ELMo model; name that file"
@@ -254,7 +256,7 @@ def _check_layout(file: h5py.File, expected: dict[str, Dataset], where: str) -> 
         if found.get(path) != dataset.shape
     ]
     problems += [
-        f"{path} {shape} is not in a model with these options"
+        f"{path} has shape {shape}, expected no such tensor with these options"
         for path, shape in found.items()
         if path not in expected and not path.startswith(OTHER_GROUPS)
     ]
