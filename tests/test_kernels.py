@@ -286,6 +286,13 @@ def test_large_and_broken_numbers_behave_as_in_torch():
         assert outputs[[0, 1, 3, 4]].isfinite().all()
 
 
+def test_rows_that_are_not_there_are_refused():
+    case = make_case()
+    case.index[1][3] = len(case.rows[1])
+    with pytest.raises(IndexError, match=r"expected 0\.\."):
+        case.run_fast()
+
+
 def test_other_types_and_autocast_are_declined():
     case = make_case()
     assert kernels.can_run(case.layers, case.rows)

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
+from elmo import kernels
 from elmo.chars import N_CHARACTERS, NO_CHARACTER
 
 ACTIVATIONS = {"relu": torch.relu, "tanh": torch.tanh}
@@ -85,12 +86,21 @@ class CharCNN(nn.Module):
 
     def forward(self, char_ids: Tensor) -> Tensor:
         """(U, C) -> (U, P)."""
-        characters = self.char_vectors(char_ids).transpose(1, 2)  # (U, E, C)
-        highest = [convolution(characters).amax(-1) for convolution in self.convolutions]
-        x = ACTIVATIONS[self.activation](torch.cat(highest, dim=-1))  # (U, F)
+        x = ACTIVATIONS[self.activation](self._find_highest(char_ids))  # (U, F)
         for highway in self.highways:
             x = highway(x)
         return x if self.projection is None else self.projection(x)  # (U, P)
+
+    def _find_highest(self, char_ids: Tensor) -> Tensor:
+        """The highest value of each filter over all places: (U, C) -> (U, F)."""
+        vectors = self.char_vectors.weight
+        if kernels.can_find_highest(char_ids, vectors):
+            parameters = list(self.convolutions.parameters())  # weight, bias, weight, bias, ...
+            filters = list(zip(parameters[::2], parameters[1::2], strict=True))
+            return kernels.find_highest(char_ids, vectors, filters, NO_CHARACTER)
+        characters = self.char_vectors(char_ids).transpose(1, 2)  # (U, E, C)
+        highest = [convolution(characters).amax(-1) for convolution in self.convolutions]
+        return torch.cat(highest, dim=-1)  # (U, F)
 
 
 def _reset_linear(linear: nn.Linear) -> None:

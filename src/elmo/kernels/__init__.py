@@ -1,23 +1,31 @@
-"""The fast recurrence for CPUs: C++ built by the machine's own compiler on first use.
+"""The fast paths for CPUs: C++ built by the machine's own compiler on first use.
 
-`run_layers` computes what the plain path of lstm.py computes, to float rounding, with gradients
-where they are wanted; `can_run` says whether it may be asked. In: per direction a layer, distinct
-rows (U, D), an index (N,), a state. Out: per direction outputs (N, P) and the state, all float32.
+`run_layers` computes what the plain path of lstm.py computes, `find_highest` what the convolutions
+of char_cnn.py do, to float rounding, with gradients where they are wanted. `can_run` says whether
+they may be asked.
 """
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import torch
 from torch import Tensor
 
 from elmo.kernels import library
+from elmo.kernels.char_windows import find_highest
 from elmo.kernels.inference import infer
 from elmo.kernels.library import LayerParameters, Reading, State, why_unavailable
 from elmo.kernels.training import train
 
-__all__ = ["can_run", "is_available", "keep_freed_memory", "run_layers", "why_unavailable"]
-
+__all__ = [
+    "can_find_highest",
+    "can_run",
+    "find_highest",
+    "is_available",
+    "keep_freed_memory",
+    "run_layers",
+    "why_unavailable",
+]
 
 # Numbers of <malloc.h>.
 M_TRIM_THRESHOLD = -1
@@ -30,8 +38,17 @@ def is_available() -> bool:
 
 
 def can_run(layers: Sequence[LayerParameters], rows: Sequence[Tensor]) -> bool:
-    """Whether `run_layers` may be called: float32 on a CPU, eager, and a library at hand."""
-    tensors = [*rows, *(tensor for layer in layers for tensor in layer.parameters())]
+    """Whether `run_layers` may be called."""
+    return _can_compute([*rows, *(each for layer in layers for each in layer.parameters())])
+
+
+def can_find_highest(char_ids: Tensor, char_vectors: Tensor) -> bool:
+    """Whether `find_highest` may be called."""
+    return char_ids.device.type == "cpu" and _can_compute([char_vectors])
+
+
+def _can_compute(tensors: Iterable[Tensor]) -> bool:
+    """Float32 on a CPU, eager, and a library at hand."""
     return (
         all(each.device.type == "cpu" and each.dtype == torch.float32 for each in tensors)
         and not torch.is_autocast_enabled("cpu")
@@ -64,15 +81,27 @@ def run_layers(
     """Run the same layer of each direction side by side; see lstm.run_layers for the arguments."""
     sizes = torch.tensor(batch_sizes, dtype=torch.int64)
     readings = [
-        Reading(
-            sizes,
-            None if which is None else which.contiguous(),
-            None if reset is None else reset.contiguous(),
-        )
-        for which, reset in zip(index, resets or [None] * len(layers), strict=True)
+        _check(len(row), Reading(sizes, _contiguous(which), _contiguous(reset)))
+        for row, which, reset in zip(rows, index, resets or [None] * len(layers), strict=True)
     ]
     given = [*rows]
     for layer, state in zip(layers, states, strict=True):
         given += [*state, *layer.parameters()]
     is_training = torch.is_grad_enabled() and any(each.requires_grad for each in given)
     return (train if is_training else infer)(layers, rows, states, readings)
+
+
+def _contiguous(tensor: Tensor | None) -> Tensor | None:
+    return None if tensor is None else tensor.contiguous()
+
+
+def _check(n_rows: int, reading: Reading) -> Reading:
+    """The C++ side trusts its numbers, so they are looked at here."""
+    n_tokens = int(reading.batch_sizes.sum())
+    assert n_tokens == (n_rows if reading.index is None else len(reading.index)), n_tokens
+    assert reading.resets is None or len(reading.resets) == n_tokens, n_tokens
+    if reading.index is not None and n_tokens:
+        lowest, highest = (int(bound) for bound in reading.index.aminmax())
+        if lowest < 0 or highest >= n_rows:
+            raise IndexError(f"rows {lowest}..{highest} are asked for, expected 0..{n_rows - 1}")
+    return reading

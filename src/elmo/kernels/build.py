@@ -16,7 +16,8 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-SOURCES = ("lstm.cpp", "matrix.h")
+SOURCES = ("lstm.cpp", "char_cnn.cpp")
+HEADERS = ("matrix.h",)
 FLAGS = ("-std=c++17", "-O3", "-march=native", "-shared", "-fPIC", "-pthread")
 BUILD_SECONDS = 120  # it takes three; a compiler that hangs must not hang the caller
 
@@ -30,7 +31,7 @@ def built_library() -> Iterator[Path]:
     """The path of the library, compiled unless it was kept; to be opened within the context."""
     compiler = _find_compiler()
     cache = _cache_folder()
-    kept = cache / f"lstm-{_fingerprint(compiler)}.so"
+    kept = cache / f"kernels-{_fingerprint(compiler)}.so"
     if not kept.exists():
         try:
             cache.mkdir(parents=True, exist_ok=True)
@@ -61,7 +62,7 @@ def _fingerprint(compiler: list[str]) -> str:
     found = Path(compiler[0]).resolve().stat()
     parts = [repr((compiler, found.st_size, found.st_mtime_ns, FLAGS)), _describe_processor()]
     digest = hashlib.sha256("\n".join(parts).encode())
-    for source in SOURCES:
+    for source in (*SOURCES, *HEADERS):
         digest.update((Path(__file__).parent / source).read_bytes())
     return digest.hexdigest()[:20]
 
@@ -76,13 +77,14 @@ def _describe_processor() -> str:
 
 
 def _compile(compiler: list[str], folder: Path) -> Path:
-    source, library = Path(__file__).parent / SOURCES[0], folder / "lstm.so"
-    command = [*compiler, *FLAGS, str(source), "-o", str(library), "-ldl"]
+    sources = [str(Path(__file__).parent / source) for source in SOURCES]
+    library = folder / "kernels.so"
+    command = [*compiler, *FLAGS, *sources, "-o", str(library), "-ldl"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=BUILD_SECONDS)
     except subprocess.TimeoutExpired as problem:
         raise BuildError(f"{compiler[0]} did not finish in {BUILD_SECONDS} s") from problem
     if done.returncode != 0:
         first = next(iter(done.stderr.splitlines()), f"exit code {done.returncode}")
-        raise BuildError(f"{compiler[0]} could not compile {source.name}: {first}")
+        raise BuildError(f"{compiler[0]} could not compile the kernels: {first}")
     return library

@@ -50,6 +50,40 @@ class PassStructure(ctypes.Structure):
     )
 
 
+class ConvolutionStructure(ctypes.Structure):
+    """`struct Convolution` of char_cnn.cpp."""
+
+    _fields_ = (
+        *((name, c_int64) for name in ("width", "n_filters")),
+        *((name, c_void_p) for name in ("weight", "bias", "grad_weight")),
+    )
+
+
+class WordsStructure(ctypes.Structure):
+    """`struct Words` of char_cnn.cpp."""
+
+    _fields_ = (
+        *((name, c_int64) for name in ("n_words", "n_characters", "n_filters", "char_dim")),
+        *((name, c_int64) for name in ("n_vectors", "n_convolutions")),
+        *((name, c_void_p) for name in ("char_ids", "char_vectors")),
+        ("convolutions", POINTER(ConvolutionStructure)),
+        *((name, c_void_p) for name in ("highest", "places")),
+        *((name, c_void_p) for name in ("grad_highest", "grad_char_vectors")),
+    )
+
+
+# Every function takes an array of structures, its length, and a number of threads.
+FUNCTIONS = {
+    "pack": LayerStructure,
+    "multiply_inputs": PassStructure,
+    "run_forward": PassStructure,
+    "run_backward": PassStructure,
+    "gather_gradients": PassStructure,
+    "find_highest": WordsStructure,
+    "differentiate_highest": WordsStructure,
+}
+
+
 def load() -> ctypes.CDLL | None:
     """The library, built if need be, or None where it cannot be had."""
     return _load()[0]
@@ -70,9 +104,8 @@ def _load() -> tuple[ctypes.CDLL | None, str | None]:
         return None, str(problem)
     library.elmo_lanes.restype = c_int64
     library.elmo_packed_sizes.argtypes = (POINTER(LayerStructure), POINTER(c_int64))
-    library.elmo_pack.argtypes = (POINTER(LayerStructure), c_int64, c_int64)
-    for name in ("multiply_inputs", "run_forward", "run_backward", "gather_gradients"):
-        library[f"elmo_{name}"].argtypes = (POINTER(PassStructure), c_int64, c_int64)
+    for name, structure in FUNCTIONS.items():
+        library[f"elmo_{name}"].argtypes = (POINTER(structure), c_int64, c_int64)
     return library, None
 
 

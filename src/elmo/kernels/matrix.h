@@ -151,6 +151,7 @@ static inline void multiply(int64_t n_rows, const float* rows, int64_t row_strid
                             const float* panel, int64_t depth, float* out, int64_t out_stride,
                             bool adds) {
   const int64_t n_tiles = (n_rows + kTileRows - 1) / kTileRows;
+  if (n_tiles == 0) return;
   for (int64_t first = 0; first < depth; first += kDepth, adds = true) {
     const int64_t block_depth = std::min(kDepth, depth - first);
     const float* weights = panel + first * kPanel;
