@@ -92,7 +92,7 @@ class Learner:
         loss = torch.zeros((), device=self._processes.device)
         for part in range(n_parts):
             with self._wait_for_last(part == n_parts - 1):
-                part_loss, state = self._read(step, range(part * n_own, (part + 1) * n_own))
+                part_loss, state = self.loss(step, range(part * n_own, (part + 1) * n_own))
                 (part_loss * self._loss_scale / n_parts).backward()  # type: ignore[no-untyped-call]
             states.append(state)
             loss += part_loss.detach() / n_parts
@@ -102,6 +102,20 @@ class Learner:
         norm = clip_gradients(self._trained, self._config.optimiser.clip_norm)
         self._optimiser.step(learning_rate)
         return Learned(float(self._processes.sum(loss)) / self._processes.n_processes, norm)
+
+    def loss(self, step: int, own: range) -> tuple[Tensor, BiLMState]:
+        """The loss of some of this process's rows, and their state after the step."""
+        first = self._rows.start
+        rows = slice(first + own.start, first + own.stop)
+        batch = self._streams.batch(step, rows).to(self._processes.device)
+        is_half = self._config.train.dtype == "bfloat16"
+        with torch.autocast(self._processes.device.type, torch.bfloat16, enabled=is_half):
+            hidden, state = self._reader(batch, self._state.rows(slice(own.start, own.stop)))
+        if is_half:
+            hidden = hidden.float()
+        # Negatives are the same for all processes and parts, as if the batch were one.
+        generator = np.random.default_rng((self._config.train.seed, step))
+        return self._head.loss(hidden, torch.cat(batch.targets), generator), state
 
     def tensors(self) -> dict[str, Tensor]:
         """All that the next step depends on; all processes must ask for it together."""
@@ -122,18 +136,6 @@ class Learner:
         state = BiLMState(tensors["state.hidden"], tensors["state.cell"]).rows(own)
         device = self._processes.device
         self._state = BiLMState(state.hidden.to(device), state.cell.to(device))
-
-    def _read(self, step: int, own: range) -> tuple[Tensor, BiLMState]:
-        """The loss of some of this process's rows, and their state after the step."""
-        first = self._rows.start
-        rows = slice(first + own.start, first + own.stop)
-        batch = self._streams.batch(step, rows).to(self._processes.device)
-        is_half = self._config.train.dtype == "bfloat16"
-        with torch.autocast(self._processes.device.type, torch.bfloat16, enabled=is_half):
-            hidden, state = self._reader(batch, self._state.rows(slice(own.start, own.stop)))
-        # Negatives are the same for all processes and parts, as if the batch were one.
-        generator = np.random.default_rng((self._config.train.seed, step))
-        return self._head.loss(hidden.float(), torch.cat(batch.targets), generator), state
 
     @property
     def _loss_scale(self) -> float:

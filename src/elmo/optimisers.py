@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 Parameters = Mapping[str, nn.Parameter]
-Decay = Literal["cosine", "linear", "none"]
+Decay = Literal["cosine", "linear", "constant"]
 EPSILON = 1e-8
 
 
@@ -170,7 +170,7 @@ def scheduled_rate(
 ) -> float:
     """The learning rate of a step (from 0) of a run of so many, if that is known."""
     rate = highest * min(1.0, (step + 1) / max(1, n_warmup))
-    if decay == "none" or n_planned is None or step < n_warmup:
+    if decay == "constant" or n_planned is None or step < n_warmup:
         return rate
     # What remains of the run after this step; the last step still moves.
     done = min(1.0, (step - n_warmup) / max(1, n_planned - n_warmup))

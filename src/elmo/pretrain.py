@@ -18,7 +18,7 @@ from types import FrameType
 
 import torch
 
-from elmo import checkpoint
+from elmo import checkpoint, kernels
 from elmo.bilm import BiLM
 from elmo.budget import Budget, Plan
 from elmo.checkpoint import Model
@@ -138,6 +138,7 @@ class Trainer:
 
     def fit(self) -> Result:
         """Take steps until nothing is left of the budget, or somebody stops the run."""
+        kernels.keep_freed_memory()
         self._resume()
         is_silent = not self._processes.is_first
         with Report(self._run.metrics, self._step, is_silent=is_silent) as report:
@@ -148,7 +149,7 @@ class Trainer:
             if not self._processes.agree(self._plan.is_over(self._step)):
                 log.info("stopped and saved at step %d; the same command goes on", self._step)
                 return Result(self._step, None)
-            return Result(self._step, self._evaluate(report, None))
+            return Result(self._step, self._finish(report))
 
     def _take_step(self, report: Report) -> None:
         rate = self._processes.agree(self._learning_rate())
@@ -212,6 +213,17 @@ class Trainer:
         perplexity = measure(self._model.bilm, head, self._encoder, sentences)
         report.tell_heldout(self._step, perplexity, self._plan.seconds)
         checkpoint.save(self._run.model, self._model)
+        return perplexity
+
+    def _finish(self, report: Report) -> Perplexity | None:
+        """Measure all of the held-out text, once."""
+        found = self._run.read_result()
+        if found is not None and found["n_steps"] == self._step:
+            return Perplexity(**found["heldout"])
+        perplexity = self._evaluate(report, None)
+        if perplexity is not None:
+            heldout = dataclasses.asdict(perplexity)
+            self._run.write_result({"n_steps": self._step, "heldout": heldout})
         return perplexity
 
     def _save(self) -> None:

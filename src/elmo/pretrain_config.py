@@ -36,7 +36,7 @@ OPTIMISER_DEFAULTS: dict[str, dict[str, Any]] = {
     "adagrad": {
         "learning_rate": 0.2,
         "n_warmup_steps": 0,
-        "decay": "none",
+        "decay": "constant",
         "clip_norm": 10.0,
         "scales_loss": True,
     },

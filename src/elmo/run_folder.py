@@ -30,7 +30,7 @@ class RunFolder:
         self.checkpoints = path / "checkpoints"
         self.model = path / "model"
         self.metrics = path / "metrics.jsonl"
-        self.result = path / "result.json"
+        self._result = path / "result.json"
         self._lock: IO[str] | None = None
 
     def claim(self, identity: dict[str, Any]) -> None:
@@ -45,9 +45,7 @@ class RunFolder:
         self.path.mkdir(parents=True, exist_ok=True)
         self._take_lock()
         if not record.exists():
-            unfinished = record.with_suffix(".unfinished")
-            unfinished.write_text(json.dumps(identity | _surroundings(), indent=1) + "\n")
-            os.replace(unfinished, record)
+            _write_json(record, identity | _surroundings())
             return
         found = json.loads(record.read_text())
         differences = _differences({key: found.get(key) for key in identity}, identity)
@@ -56,6 +54,14 @@ class RunFolder:
                 f"{self.path}: made by another run ({'; '.join(differences)}); expected the same "
                 "settings and texts to go on with it; name another --out"
             )
+
+    def read_result(self) -> dict[str, Any] | None:
+        """What a finished run wrote of its end."""
+        return json.loads(self._result.read_text()) if self._result.exists() else None
+
+    def write_result(self, result: dict[str, Any]) -> None:
+        """Write how the run ended."""
+        _write_json(self._result, result)
 
     def _take_lock(self) -> None:
         self._lock = (self.path / "run.lock").open("w")
@@ -66,6 +72,12 @@ class RunFolder:
                 f"{self.path}: another process is training here; expected to be alone; wait for "
                 "it, or name another --out"
             ) from error
+
+
+def _write_json(path: Path, value: dict[str, Any]) -> None:
+    unfinished = path.with_suffix(".unfinished")
+    unfinished.write_text(json.dumps(value, indent=1) + "\n", encoding="utf-8")
+    os.replace(unfinished, path)
 
 
 def _differences(found: Any, wanted: Any, name: str = "") -> list[str]:  # noqa: ANN401
