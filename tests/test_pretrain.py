@@ -338,3 +338,26 @@ def test_gradients_of_the_whole_loss_equal_finite_differences(texts):
             parameter[place] += 1e-5
         slope = (values[0] - values[1]) / 2e-5
         assert slope == pytest.approx(dense[place].item(), rel=1e-3, abs=1e-6)
+
+
+@pytest.mark.slow
+def test_two_processes_have_the_losses_of_one_and_go_on_where_they_stopped(
+    texts, text_folder, tmp_path
+):
+    plain = [sys.executable, "-m", "elmo"]
+    several = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    more = ["--set", "train.dropout=0.0", "--set", "optimiser.decay=constant"]
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+
+    def run(start, name, n_steps):
+        words = command(text_folder, tmp_path / name, n_steps)[len(plain) :]
+        subprocess.run([*start, *words, *more], check=True, env=environment)
+        return losses(tmp_path / name)
+
+    one = run(plain, "one", 12)
+    run([*several, "-m", "elmo"], "two", 7)
+    two = run([*several, "-m", "elmo"], "two", 12)
+    assert one.keys() == two.keys()
+    assert all(abs(one[step] - two[step]) < 1e-4 for step in one)
+    heldout = [read_metrics(tmp_path / name / "metrics.jsonl")[-1] for name in ("one", "two")]
+    assert heldout[0]["heldout_mean"] == pytest.approx(heldout[1]["heldout_mean"], rel=1e-3)

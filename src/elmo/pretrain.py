@@ -53,10 +53,11 @@ class Texts:
 
 @dataclass(frozen=True)
 class Result:
-    """How a run ended; without a perplexity it was stopped, and can be gone on with."""
+    """How a run ended: at its end, or stopped before."""
 
     n_steps: int
-    heldout: Perplexity | None
+    is_finished: bool
+    heldout: Perplexity | None  # of a finished run, in the process that measures
 
 
 def open_texts(
@@ -148,8 +149,8 @@ class Trainer:
             self._save()
             if not self._processes.agree(self._plan.is_over(self._step)):
                 log.info("stopped and saved at step %d; the same command goes on", self._step)
-                return Result(self._step, None)
-            return Result(self._step, self._finish(report))
+                return Result(self._step, False, None)
+            return Result(self._step, True, self._finish(report))
 
     def _take_step(self, report: Report) -> None:
         rate = self._processes.agree(self._learning_rate())

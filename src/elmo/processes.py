@@ -64,6 +64,11 @@ class Processes:
         if self.n_processes > 1:
             distributed.barrier()
 
+    def leave(self) -> None:
+        """The end of working together."""
+        if self.n_processes > 1:
+            distributed.destroy_process_group()
+
     def average_gradients(self, parameters: Iterable[nn.Parameter]) -> None:
         """Average the gradients of parameters that torch's DDP does not hold."""
         for parameter in parameters:

@@ -46,7 +46,8 @@ def pretrain(
     processes = join_processes()
     texts = room.open_texts(train, heldout, cache or out / "cache", processes, is_tokenised=tokens)
     result = room.pretrain(settings, texts, out, Budget(max_steps, max_minutes), processes)
-    if result.heldout is None:
-        raise SystemExit(130)
-    if processes.is_first:
+    processes.leave()
+    if not result.is_finished:
+        raise click.Abort
+    if result.heldout is not None:
         click.echo(f"{out / 'model'}: held-out perplexity {result.heldout.mean:.2f}")
