@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 import torch
@@ -17,6 +18,9 @@ from elmo.kernels import inference
 pytestmark = pytest.mark.skipif(
     not kernels.is_available(), reason=f"kernels cannot be built: {kernels.why_unavailable()}"
 )
+
+
+TEST_FILES = [str(path) for path in Path(__file__).parent.glob("test_kernels*.py")]
 
 
 class Layer(nn.Module):
@@ -265,6 +269,17 @@ def test_changed_and_replaced_weights_are_noticed():
         assert_close(case.run_fast(), case.run_reference(), 1e-5)
 
 
+def test_weights_changed_behind_torchs_back_are_noticed():
+    case = make_case()
+    with torch.no_grad():
+        case.run_fast()
+        versions = [each._version for each in case.layers[0].parameters()]
+        for tensor in case.layers[0].parameters():
+            tensor.numpy()[...] *= 2  # as fused optimisers do: no version is raised
+        assert versions == [each._version for each in case.layers[0].parameters()]
+        assert_close(case.run_fast(), case.run_reference(), 1e-5)
+
+
 def test_the_callers_state_is_left_alone():
     case = make_case()
     before = [each.clone() for state in case.states for each in state]
@@ -327,3 +342,17 @@ def test_a_failing_compiler_and_a_closed_cache_are_survived(tmp_path):
             check=True,
         )
         assert done.stdout.startswith(expected)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n_lanes", [4, 16])
+def test_other_processors_vector_widths_give_the_same_numbers(n_lanes):
+    compiler = os.environ.get("CXX", "c++")
+    names = "plain_recurrence or cache_block or torchs or highway"
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", *TEST_FILES, "-k", names],
+        env=os.environ | {"CXX": f"{compiler} -DLANES={n_lanes}"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout

@@ -1,28 +1,32 @@
 """The fast paths for CPUs: C++ built by the machine's own compiler on first use.
 
-`run_layers` computes what the plain path of lstm.py computes, `find_highest` what the convolutions
-of char_cnn.py do, to float rounding, with gradients where they are wanted. `can_run` says whether
-they may be asked.
+`run_layers` computes what the plain path of lstm.py computes, `find_highest` and `run_highway` what
+those of char_cnn.py do, to float rounding; the first two with gradients where they are wanted.
+Each has its `can_...`, which says whether it may be called.
 """
 
 import ctypes
 from collections.abc import Iterable, Sequence
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from elmo.kernels import library
 from elmo.kernels.char_windows import find_highest
+from elmo.kernels.highway import run_highway
 from elmo.kernels.inference import infer
-from elmo.kernels.library import LayerParameters, Reading, State, why_unavailable
+from elmo.kernels.library import why_unavailable
+from elmo.kernels.recurrence import LayerParameters, Reading, State
 from elmo.kernels.training import train
 
 __all__ = [
     "can_find_highest",
     "can_run",
+    "can_run_highway",
     "find_highest",
     "is_available",
     "keep_freed_memory",
+    "run_highway",
     "run_layers",
     "why_unavailable",
 ]
@@ -45,6 +49,13 @@ def can_run(layers: Sequence[LayerParameters], rows: Sequence[Tensor]) -> bool:
 def can_find_highest(char_ids: Tensor, char_vectors: Tensor) -> bool:
     """Whether `find_highest` may be called."""
     return char_ids.device.type == "cpu" and _can_compute([char_vectors])
+
+
+def can_run_highway(transform: nn.Linear, gate: nn.Linear, rows: Tensor) -> bool:
+    """Whether `run_highway` may be called; it gives no gradients."""
+    tensors = [rows, *transform.parameters(), *gate.parameters()]
+    wants_gradients = torch.is_grad_enabled() and any(each.requires_grad for each in tensors)
+    return not wants_gradients and _can_compute(tensors)
 
 
 def _can_compute(tensors: Iterable[Tensor]) -> bool:

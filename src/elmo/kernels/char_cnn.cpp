@@ -82,6 +82,12 @@ static std::vector<Task> list_tasks(const Words& words) {
   return tasks;
 }
 
+// Where a filter of a panel keeps its weights of place k, `width` numbers apart.
+static const float* filter_at(const Words& words, const Task& task, int64_t f, int64_t k) {
+  const Convolution& convolution = *task.convolution;
+  return convolution.weight + (task.first + f) * words.char_dim * convolution.width + k;
+}
+
 // table (width, n_used, kPanel): what each filter makes of each character at each of its places.
 static void fill_table(const Words& words, const Reading& reading, const Task& task, float* table) {
   const Convolution& convolution = *task.convolution;
@@ -90,9 +96,7 @@ static void fill_table(const Words& words, const Reading& reading, const Task& t
     std::memcpy(vectors.get() + c * words.char_dim, reading.vector(c), words.char_dim * 4);
   for (int64_t k = 0; k < convolution.width; ++k) {
     pack({words.char_dim, task.n_columns(), words.char_dim}, weights.get(),
-         [&](int64_t e, int64_t f) {
-           return convolution.weight[((task.first + f) * words.char_dim + e) * convolution.width + k];
-         });
+         [&](int64_t f) { return filter_at(words, task, f, k); }, convolution.width);
     multiply(reading.n_used(), vectors.get(), words.char_dim, weights.get(), words.char_dim,
              table + k * reading.n_used() * kPanel, kPanel, false);
   }
@@ -148,23 +152,20 @@ static void differentiate(const Words& words, const Reading& reading, const Task
   Scratch vectors(char_dim * n_used), grad_weight(char_dim * kPanel);
   for (int64_t c = 0; c < n_used; ++c)
     for (int64_t e = 0; e < char_dim; ++e) vectors.get()[e * n_used + c] = reading.vector(c)[e];
-  const Packing packing{kPanel, char_dim, kPanel};
+  const Packing packing{task.n_columns(), char_dim, kPanel};
   Scratch weights(packing.size());
   for (int64_t k = 0; k < width; ++k) {
-    const auto place = [&](int64_t f, int64_t e) {
-      return ((task.first + f) * char_dim + e) * width + k;
-    };
     multiply(char_dim, vectors.get(), n_used, grad_table.get() + k * step, n_used,
              grad_weight.get(), kPanel, false);
     for (int64_t f = 0; f < task.n_columns(); ++f)
       for (int64_t e = 0; e < char_dim; ++e)
-        convolution.grad_weight[place(f, e)] = grad_weight.get()[e * kPanel + f];
-    pack(packing, weights.get(), [&](int64_t f, int64_t e) {
-      return f < task.n_columns() ? convolution.weight[place(f, e)] : 0.0f;
-    });
+        convolution.grad_weight[((task.first + f) * char_dim + e) * width + k] =
+            grad_weight.get()[e * kPanel + f];
+    pack(packing, weights.get(), [&](int64_t e) { return filter_at(words, task, 0, k) + e * width; },
+         char_dim * width);
     for (int64_t panel = 0; panel < packing.n_panels(); ++panel)
       multiply(n_used, grad_table.get() + k * step, kPanel, weights.get() + packing.offset(0, panel),
-               kPanel, grad_vectors + panel * kPanel, grad_stride, k > 0);
+               task.n_columns(), grad_vectors + panel * kPanel, grad_stride, k > 0);
   }
 }
 

@@ -1,33 +1,31 @@
 """The recurrence without gradients: weights packed once per layer, memory bounded for any length.
 
-In and out as `run_layers` of this package. Shapes as in library.py.
+In and out as `run_layers` of this package. Shapes as in recurrence.py.
 """
 
-import threading
-import weakref
 from collections.abc import Iterator, Sequence
 
 import torch
 from torch import Tensor
 
 from elmo.kernels import library
-from elmo.kernels.library import (
+from elmo.kernels.kept import Kept
+from elmo.kernels.recurrence import (
     FORWARD_PARTS,
     LayerParameters,
-    PackedWeights,
+    PackedLayer,
     Reading,
     State,
     Weights,
+    pack_weights,
+    pad_dim,
 )
 
 # A direction's input products are held for this many floats (32 MB) at once; longer texts are run
 # piece by piece.
 MAX_FROM_INPUT_FLOATS = 8 * 1024 * 1024
 
-_packed_by_layer: "weakref.WeakKeyDictionary[LayerParameters, tuple[object, PackedWeights]]" = (
-    weakref.WeakKeyDictionary()
-)
-_packing = threading.Lock()
+_packed: Kept[PackedLayer] = Kept()
 
 
 def infer(
@@ -37,9 +35,9 @@ def infer(
     readings: Sequence[Reading],
 ) -> tuple[list[Tensor], list[State]]:
     """Run the layers; nothing is kept but the outputs and the final states."""
-    packed = [_packed_weights(layer) for layer in layers]
+    packed = [_packed_layer(layer) for layer in layers]
     states = [(_own(hidden), _own(cell)) for hidden, cell in states]
-    gates_dim = 4 * library.pad_dim(states[0][1].shape[1])
+    gates_dim = 4 * pad_dim(states[0][1].shape[1])
     max_rows = MAX_FROM_INPUT_FLOATS // gates_dim
     outputs: list[list[Tensor]] = [[] for _ in layers]
     for steps in _cut(readings[0].batch_sizes, max_rows, is_whole=max(map(len, rows)) <= max_rows):
@@ -96,21 +94,11 @@ def _piece(rows: Tensor, reading: Reading, steps: slice) -> tuple[Tensor, Readin
     return rows[distinct], Reading(sizes, index, resets)
 
 
-def _packed_weights(layer: LayerParameters) -> PackedWeights:
-    """The layer's packed weights, made again when a parameter was changed or replaced."""
-    # Tensors born in inference mode carry no version; they cannot be changed outside of it.
-    key = [
-        (each.data_ptr(), 0 if each.is_inference() else each._version)
-        for each in layer.parameters()
-    ]
+def _packed_layer(layer: LayerParameters) -> PackedLayer:
     clips = layer.cell_clip, layer.projection_clip
-    with _packing:
-        known = _packed_by_layer.get(layer)
-        if known is not None and known[0] == (key, clips):
-            return known[1]
+
+    def make() -> PackedLayer:
         weights = layer.input_weight, layer.recurrent_weight, layer.gate_bias
-        packed = library.pack_weights(
-            [Weights(*weights, layer.projection_weight, *clips)], FORWARD_PARTS
-        )[0]
-        _packed_by_layer[layer] = (key, clips), packed
-        return packed
+        return pack_weights([Weights(*weights, layer.projection_weight, *clips)], FORWARD_PARTS)[0]
+
+    return _packed.get(layer, list(layer.parameters()), make, clips)

@@ -1,21 +1,16 @@
-"""The C++ functions as Python sees them: structures of addresses, and weights packed for them.
+"""The C++ functions as Python sees them: structures of numbers and addresses.
 
-`load()` gives the library or None, `why_unavailable()` the reason. Shapes as in lstm.cpp:
-N tokens, B sentences, U distinct rows, D input, H cells, P projection, and padded for the
-processor's vectors: Q cells, G = 4Q interleaved gate columns.
+`load()` gives the library or None, `why_unavailable()` the reason; `call()` calls it.
 """
 
 import ctypes
 import functools
 import logging
-import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from ctypes import POINTER, c_float, c_int64, c_void_p
-from dataclasses import dataclass
-from typing import Protocol
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from elmo.kernels.build import BuildError, built_library
 
@@ -72,6 +67,16 @@ class WordsStructure(ctypes.Structure):
     )
 
 
+class HighwayStructure(ctypes.Structure):
+    """`struct Highway` of highway.cpp."""
+
+    _fields_ = (
+        *((name, c_int64) for name in ("n_rows", "row_stride", "dim")),
+        *((name, c_void_p) for name in ("rows", "weight", "bias", "gate_weight", "gate_bias")),
+        *((name, c_void_p) for name in ("packed", "out")),
+    )
+
+
 # Every function takes an array of structures, its length, and a number of threads.
 FUNCTIONS = {
     "pack": LayerStructure,
@@ -81,6 +86,8 @@ FUNCTIONS = {
     "gather_gradients": PassStructure,
     "find_highest": WordsStructure,
     "differentiate_highest": WordsStructure,
+    "pack_highway": HighwayStructure,
+    "run_highway": HighwayStructure,
 }
 
 
@@ -103,6 +110,8 @@ def _load() -> tuple[ctypes.CDLL | None, str | None]:
         _logger.debug("no compiled kernels, plain torch is used instead: %s", problem)
         return None, str(problem)
     library.elmo_lanes.restype = c_int64
+    library.elmo_packed_highway_size.restype = c_int64
+    library.elmo_packed_highway_size.argtypes = (POINTER(HighwayStructure),)
     library.elmo_packed_sizes.argtypes = (POINTER(LayerStructure), POINTER(c_int64))
     for name, structure in FUNCTIONS.items():
         library[f"elmo_{name}"].argtypes = (POINTER(structure), c_int64, c_int64)
@@ -111,10 +120,8 @@ def _load() -> tuple[ctypes.CDLL | None, str | None]:
 
 def call(name: str, structures: Sequence[ctypes.Structure]) -> None:
     """Call a function that works on an array of structures, with torch's number of threads."""
-    library = load()
-    assert library is not None, "callers ask is_available() first"
     array = (type(structures[0]) * len(structures))(*structures)
-    library[f"elmo_{name}"](array, len(structures), torch.get_num_threads())
+    opened()[f"elmo_{name}"](array, len(structures), torch.get_num_threads())
 
 
 def address(tensor: Tensor | None) -> int | None:
@@ -125,135 +132,13 @@ def address(tensor: Tensor | None) -> int | None:
     return tensor.data_ptr()
 
 
-State = tuple[Tensor, Tensor]  # hidden (B, P), cell (B, H)
+def lanes() -> int:
+    """How many numbers the processor's vectors hold."""
+    return int(opened().elmo_lanes())
 
 
-class LayerParameters(Protocol):
-    """What is asked of a layer: lstm.LstmLayer is one."""
-
-    input_weight: nn.Parameter  # (4H, D), gates in the order input, candidate, forget, output
-    recurrent_weight: nn.Parameter  # (4H, P)
-    projection_weight: nn.Parameter  # (P, H)
-    cell_clip: float | None
-    projection_clip: float | None
-
-    @property
-    def gate_bias(self) -> Tensor:
-        """The bias with which the gates are computed, (4H,)."""
-
-    def parameters(self) -> Iterator[nn.Parameter]:
-        """All that the layer's numbers depend on."""
-
-
-@dataclass(frozen=True)
-class Weights:
-    """A layer's numbers, gate rows in the order input, candidate, forget, output."""
-
-    input_weight: Tensor  # (4H, D)
-    recurrent_weight: Tensor  # (4H, P)
-    bias: Tensor  # (4H,)
-    projection_weight: Tensor  # (P, H)
-    cell_clip: float | None
-    projection_clip: float | None
-
-    @property
-    def dim(self) -> int:
-        """H."""
-        return self.projection_weight.shape[1]
-
-
-@dataclass(frozen=True)
-class PackedWeights:
-    """What the C++ side reads, and the tensors that hold it."""
-
-    structure: LayerStructure
-    held: tuple[Tensor, ...]
-
-
-@dataclass(frozen=True)
-class Reading:
-    """In which order one direction reads its rows."""
-
-    batch_sizes: Tensor  # (T,)
-    index: Tensor | None  # (N,)
-    resets: Tensor | None  # (N,)
-
-    def make_pass(
-        self, packed: PackedWeights, rows: Tensor, n_sentences: int, **tensors: Tensor
-    ) -> PassStructure:
-        """The C++ side's view of one direction; tensors are named as in lstm.cpp."""
-        return PassStructure(
-            layer=packed.structure,
-            n_steps=len(self.batch_sizes),
-            n_sentences=n_sentences,
-            n_rows=len(rows),
-            batch_sizes=address(self.batch_sizes),
-            index=address(self.index),
-            resets=address(self.resets),
-            rows=address(rows),
-            **{name: address(tensor) for name, tensor in tensors.items()},
-        )
-
-
-# The order of elmo_packed_sizes.
-FORWARD_PARTS = ("input", "recurrent", "projection")
-BACKWARD_PARTS = ("recurrent_transposed", "projection_transposed")
-
-
-def pack_weights(weights: Sequence[Weights], parts: Sequence[str]) -> list[PackedWeights]:
-    """Lay the named parts of each layer's weights out as the products read them."""
+def opened() -> ctypes.CDLL:
+    """The library, for those who asked before whether it is there."""
     library = load()
-    assert library is not None
-    packed = []
-    for weight in weights:
-        tensors = [
-            tensor.detach().contiguous()
-            for tensor in (
-                weight.input_weight,
-                weight.recurrent_weight,
-                weight.bias,
-                weight.projection_weight,
-            )
-        ]
-        structure = LayerStructure(
-            weight.input_weight.shape[1],
-            weight.dim,
-            weight.projection_weight.shape[0],
-            math.inf if weight.cell_clip is None else weight.cell_clip,
-            math.inf if weight.projection_clip is None else weight.projection_clip,
-            *map(address, tensors),
-        )
-        sizes = (c_int64 * 5)()
-        library.elmo_packed_sizes(structure, sizes)
-        for name, size in zip((*FORWARD_PARTS, *BACKWARD_PARTS), sizes, strict=True):
-            if name in parts:
-                tensors.append(torch.empty(size))
-                setattr(structure, name, address(tensors[-1]))
-        packed.append(PackedWeights(structure, tuple(tensors)))
-    call("pack", [each.structure for each in packed])
-    return packed
-
-
-def interleave(weight: Tensor) -> Tensor:
-    """Gate rows (4H, K) in the order of the kernels' gate columns (G, K), zeros where padded."""
-    dim, depth = len(weight) // 4, weight.shape[1]
-    padded = torch.nn.functional.pad(weight.view(4, dim, depth), (0, 0, 0, pad_dim(dim) - dim))
-    return padded.view(4, -1, _lanes(), depth).transpose(0, 1).reshape(-1, depth)
-
-
-def deinterleave(columns: Tensor, dim: int) -> Tensor:
-    """The inverse of `interleave`, and transposed: gate columns (K, G) to gate rows (4H, K)."""
-    depth = len(columns)
-    by_gate = columns.view(depth, -1, 4, _lanes()).permute(2, 1, 3, 0).reshape(4, -1, depth)
-    return by_gate[:, :dim].reshape(-1, depth)
-
-
-def pad_dim(dim: int) -> int:
-    """H filled up to whole vectors: Q."""
-    return dim + -dim % _lanes()
-
-
-def _lanes() -> int:
-    library = load()
-    assert library is not None
-    return int(library.elmo_lanes())
+    assert library is not None, "callers ask is_available() first"
+    return library

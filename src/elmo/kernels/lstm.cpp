@@ -7,36 +7,7 @@
 // the pointwise work is done while they are in the first-level cache. Units are padded with zeros
 // to a multiple of kLanes; zero weights keep a padded unit's cell and gradient at zero.
 #include "matrix.h"
-
-static inline Vector clip(Vector x, float limit) {
-  const Vector bound = splat(limit);
-  x = x > bound ? bound : x;
-  return x < -bound ? -bound : x;
-}
-
-// exp(x) - 1 for |x| <= 87, relative error below 2e-7, near 0 too.
-static inline Vector exp_minus_one(Vector x) {
-  const Vector shift = splat(12582912.0f);  // 1.5 * 2^23: adding it rounds to a whole number
-  const Vector shifted = x * 1.44269504f + shift;
-  const Vector whole = shifted - shift;
-  const Vector rest = (x - whole * 0.693359375f) - whole * -2.12194440e-4f;  // ln 2 in two parts
-  // Minimax polynomial of (exp(r) - 1) / r over |r| <= ln(2)/2, error 3e-9.
-  Vector p = splat(1.3814539416e-3f);
-  p = p * rest + 8.3687454462e-3f;
-  p = p * rest + 4.1668388993e-2f;
-  p = p * rest + 1.6666521132e-1f;
-  p = p * rest + 4.9999994040e-1f;
-  p = p * rest + 1.0f;
-  const Vector power = (Vector)(((Integers)shifted << 23) + 0x3f800000);  // 2^whole
-  return power * (p * rest) + (power - 1.0f);
-}
-
-static inline Vector sigmoid(Vector x) { return 1.0f / (2.0f + exp_minus_one(clip(-x, 87.0f))); }
-
-static inline Vector tanh(Vector x) {
-  const Vector e = exp_minus_one(clip(x + x, 40.0f));  // tanh(20) is 1 in float32
-  return e / (e + 2.0f);
-}
+#include "pointwise.h"
 
 // Ask for the four vectors at an address before they are needed.
 static inline void fetch(const float* from) {
@@ -65,11 +36,9 @@ struct Layer {
   int64_t n_unit_blocks() const { return padded_dim() / kLanes; }
   Packing input_packing() const { return {input_dim, gates_dim(), input_dim}; }
   Packing recurrent_packing() const { return {projection_dim, gates_dim(), projection_dim}; }
-  Packing projection_packing() const { return {padded_dim(), projection_dim, kDepth}; }
+  Packing projection_packing() const { return {dim, projection_dim, kDepth}; }
   Packing recurrent_transposed_packing() const { return {gates_dim(), projection_dim, kDepth}; }
-  Packing projection_transposed_packing() const {
-    return {projection_dim, padded_dim(), projection_dim};
-  }
+  Packing projection_transposed_packing() const { return {projection_dim, dim, projection_dim}; }
 };
 
 // One direction of one layer over packed tokens. Shapes as in kernels/__init__.py; G = gates_dim(),
@@ -100,35 +69,28 @@ static inline int64_t weight_row(const Layer& layer, int64_t column) {
   return unit < layer.dim ? column / kLanes % 4 * layer.dim + unit : -1;
 }
 
-static void pack_gates(const Packing& packing, const Layer& layer, const float* weight,
-                       float* packed) {
-  pack(packing, packed, [&](int64_t k, int64_t n) {
-    const int64_t row = weight_row(layer, n);
-    return row < 0 ? 0.0f : weight[row * packing.depth + k];
-  });
-}
-
 static void pack_layer(const Layer& layer, int64_t part) {
-  const int64_t n_projected = layer.projection_dim;
+  // Row of the weight, or null for a padded unit.
+  const auto gate = [&](const float* weight, int64_t column, int64_t depth) {
+    const int64_t row = weight_row(layer, column);
+    return row < 0 ? nullptr : weight + row * depth;
+  };
+  const int64_t n_inputs = layer.input_dim, n_projected = layer.projection_dim;
   if (part == 0 && layer.input != nullptr)
-    pack_gates(layer.input_packing(), layer, layer.input_weight, layer.input);
+    pack(layer.input_packing(), layer.input,
+         [&](int64_t n) { return gate(layer.input_weight, n, n_inputs); });
   if (part == 1 && layer.recurrent != nullptr)
-    pack_gates(layer.recurrent_packing(), layer, layer.recurrent_weight, layer.recurrent);
+    pack(layer.recurrent_packing(), layer.recurrent,
+         [&](int64_t n) { return gate(layer.recurrent_weight, n, n_projected); });
   if (part == 2 && layer.projection != nullptr)
-    pack(layer.projection_packing(), layer.projection, [&](int64_t k, int64_t n) {
-      return k < layer.dim ? layer.projection_weight[n * layer.dim + k] : 0.0f;
-    });
+    pack(layer.projection_packing(), layer.projection,
+         [&](int64_t n) { return layer.projection_weight + n * layer.dim; });
   if (part == 3 && layer.recurrent_transposed != nullptr)
-    pack(layer.recurrent_transposed_packing(), layer.recurrent_transposed,
-         [&](int64_t k, int64_t n) {
-           const int64_t row = weight_row(layer, k);
-           return row < 0 ? 0.0f : layer.recurrent_weight[row * n_projected + n];
-         });
+    pack_rows(layer.recurrent_transposed_packing(), layer.recurrent_transposed,
+              [&](int64_t k) { return gate(layer.recurrent_weight, k, n_projected); });
   if (part == 4 && layer.projection_transposed != nullptr)
-    pack(layer.projection_transposed_packing(), layer.projection_transposed,
-         [&](int64_t k, int64_t n) {
-           return n < layer.dim ? layer.projection_weight[k * layer.dim + n] : 0.0f;
-         });
+    pack_rows(layer.projection_transposed_packing(), layer.projection_transposed,
+              [&](int64_t k) { return layer.projection_weight + k * layer.dim; });
 }
 
 // Input product of the unit blocks [first, last): from_input = rows x weights + bias.

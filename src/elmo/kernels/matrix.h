@@ -76,17 +76,33 @@ struct Packing {
   }
 };
 
-// `element(k, n)` is asked for every place in reading order of a panel; beyond N zeros are stored.
-template <typename Element>
-static void pack(const Packing& packing, float* packed, Element element) {
-  for (int64_t block = 0; block * packing.block_depth < packing.depth; ++block) {
-    const int64_t first = block * packing.block_depth;
+// Pack weights whose column n stands in memory as column(n)[k * stride]; a null column is zero.
+template <typename Column>
+static void pack(const Packing& packing, float* packed, Column column, int64_t stride = 1) {
+  for (int64_t panel = 0; panel < packing.n_panels(); ++panel) {
+    const float* columns[kPanel];
+    for (int64_t n = 0; n < kPanel; ++n)
+      columns[n] = panel * kPanel + n < packing.n_columns ? column(panel * kPanel + n) : nullptr;
+    for (int64_t k = 0; k < packing.depth; ++k) {
+      const int64_t block = k / packing.block_depth;
+      float* to = packed + packing.offset(block, panel) + (k - block * packing.block_depth) * kPanel;
+      for (int64_t n = 0; n < kPanel; ++n)
+        to[n] = columns[n] == nullptr ? 0.0f : columns[n][k * stride];
+    }
+  }
+}
+
+// The same of weights whose row k stands in memory as row(k)[n]; a null row is zero.
+template <typename Row>
+static void pack_rows(const Packing& packing, float* packed, Row row) {
+  for (int64_t k = 0; k < packing.depth; ++k) {
+    const float* from = row(k);
+    const int64_t block = k / packing.block_depth;
     for (int64_t panel = 0; panel < packing.n_panels(); ++panel) {
-      float* to = packed + packing.offset(block, panel);
-      const int64_t left = packing.n_columns - panel * kPanel;
-      for (int64_t k = 0; k < packing.depth_of(block); ++k)
-        for (int64_t column = 0; column < kPanel; ++column)
-          *to++ = column < left ? element(first + k, panel * kPanel + column) : 0.0f;
+      float* to = packed + packing.offset(block, panel) + (k - block * packing.block_depth) * kPanel;
+      const int64_t n_left = std::min<int64_t>(kPanel, packing.n_columns - panel * kPanel);
+      std::memset(to, 0, kPanel * 4);
+      if (from != nullptr) std::memcpy(to, from + panel * kPanel, n_left * 4);
     }
   }
 }

@@ -2,7 +2,7 @@
 
 In: per direction its distinct rows, weights and state. Out: per direction its outputs and final
 state. The steps run in C++ both ways; the products that sum over all tokens are torch's.
-Shapes as in library.py.
+Shapes as in recurrence.py.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,13 +13,18 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from elmo.kernels import library
-from elmo.kernels.library import (
+from elmo.kernels.library import PassStructure
+from elmo.kernels.recurrence import (
     BACKWARD_PARTS,
     FORWARD_PARTS,
     LayerParameters,
     Reading,
     State,
     Weights,
+    deinterleave,
+    interleave,
+    pack_weights,
+    pad_dim,
 )
 
 N_TENSORS = 7  # of one direction: rows, four parameters, hidden, cell
@@ -60,11 +65,11 @@ class Recurrence(torch.autograd.Function):
         """Run the steps, keeping what the way back needs."""
         weights, directions = _split(clips, tensors)
         passes, results = [], []
-        packed = library.pack_weights(weights, FORWARD_PARTS)
+        packed = pack_weights(weights, FORWARD_PARTS)
         for reading, weight, pack, (rows, *_, hidden, cell) in zip(
             readings, weights, packed, directions, strict=True
         ):
-            padded_dim, n_tokens = library.pad_dim(weight.dim), int(reading.batch_sizes.sum())
+            padded_dim, n_tokens = pad_dim(weight.dim), int(reading.batch_sizes.sum())
             made = {
                 "from_input": torch.empty(len(rows), 4 * padded_dim),
                 "hidden": hidden.clone(),
@@ -95,7 +100,7 @@ class Recurrence(torch.autograd.Function):
             for start in range(n_given, len(ctx.saved_tensors), len(KEPT))
         ]
         passes, results = [], []
-        packed = library.pack_weights(weights, BACKWARD_PARTS)
+        packed = pack_weights(weights, BACKWARD_PARTS)
         for number, (reading, pack, (rows, *_, initial_cell), kept) in enumerate(
             zip(readings, packed, directions, all_kept, strict=True)
         ):
@@ -132,7 +137,7 @@ def _split(clips: Clips, tensors: Sequence[Tensor]) -> tuple[list[Weights], list
 
 def _gather_over_index(
     readings: Sequence[Reading],
-    passes: Sequence[library.PassStructure],
+    passes: Sequence[PassStructure],
     results: Sequence[dict[str, Tensor]],
     rows: Sequence[Tensor],
 ) -> None:
@@ -161,11 +166,11 @@ def _sum_over_tokens(
     dim, rows = weights.dim, direction[0]
     by_token, by_row = made["grad_gates"], made["grad_from_input"]
     makers: list[Callable[[], Tensor]] = [
-        lambda: by_row @ library.interleave(weights.input_weight),
+        lambda: by_row @ interleave(weights.input_weight),
         # The narrow matrix stands left: a third faster than its transpose.
-        lambda: library.deinterleave(rows.T @ by_row, dim),
-        lambda: library.deinterleave(kept["previous_hidden"].T @ by_token, dim),
-        lambda: library.deinterleave(by_row.sum(0, keepdim=True), dim).flatten(),
+        lambda: deinterleave(rows.T @ by_row, dim),
+        lambda: deinterleave(kept["previous_hidden"].T @ by_token, dim),
+        lambda: deinterleave(by_row.sum(0, keepdim=True), dim).flatten(),
         lambda: (made["grad_projected"].T @ kept["exposed"])[:, :dim],
         lambda: made["grad_hidden"],
         lambda: made["grad_cell"],

@@ -1,0 +1,52 @@
+"""What was made of a layer's weights, kept for as long as the layer lives and its weights stay.
+
+In: a layer, the tensors that count, and how to make it. Out: what was made, now or before.
+"""
+
+import ctypes
+import threading
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Generic, TypeVar
+
+from torch import Tensor
+
+Made = TypeVar("Made")
+N_SAMPLES = 4
+
+
+class Kept(Generic[Made]):
+    """Things made of layers' weights."""
+
+    def __init__(self) -> None:
+        self._by_layer: weakref.WeakKeyDictionary[object, tuple[object, Made]] = (
+            weakref.WeakKeyDictionary()
+        )
+        self._lock = threading.Lock()
+
+    def get(
+        self,
+        layer: object,
+        tensors: Sequence[Tensor],
+        make: Callable[[], Made],
+        settings: object = None,
+    ) -> Made:
+        """What `make` gives, or gave when tensors (on a CPU) and settings were the same."""
+        state = settings, *map(_describe, tensors)
+        with self._lock:
+            known = self._by_layer.get(layer)
+            if known is None or known[0] != state:
+                known = self._by_layer[layer] = state, make()
+            return known[1]
+
+
+def _describe(tensor: Tensor) -> tuple[object, ...]:
+    """Something that is different when a tensor was changed, or replaced by another."""
+    # Tensors born in inference mode carry no version.
+    version = 0 if tensor.is_inference() else tensor._version
+    # Torch's fused optimisers change weights without raising their version, but change them all.
+    n_bytes = tensor.numel() * tensor.element_size()
+    step = max(4, n_bytes // N_SAMPLES // 4 * 4)
+    start = tensor.data_ptr()
+    sample = [ctypes.string_at(start + at, 4) for at in range(0, n_bytes, step)]
+    return start, version, *sample
