@@ -21,12 +21,13 @@ from elmo.checkpoint import Model
 from elmo.corpus import build_cache
 from elmo.errors import CheckpointError, ConfigError, ElmoError
 from elmo.learner import Learner
-from elmo.pretrain import Texts, pretrain
+from elmo.pretrain import pretrain
 from elmo.pretrain_config import PretrainConfig, read_config
 from elmo.processes import Processes
 from elmo.report import read_metrics
 from elmo.softmax import build_head
 from elmo.streams import Streams, WordEncoder
+from elmo.trainer import Texts
 
 ALONE = Processes(0, 1, torch.device("cpu"))
 WORDS = [

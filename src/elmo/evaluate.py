@@ -36,6 +36,13 @@ class Perplexity:
     tokens: int
     tokens_per_second: float
 
+    def describe(self) -> str:
+        """The perplexities in words."""
+        named = {"forward": self.forward, "backward": self.backward, "mean": self.mean}
+        return ", ".join(
+            f"{value:.2f} {name}" for name, value in named.items() if value is not None
+        )
+
 
 @torch.no_grad()
 def measure(

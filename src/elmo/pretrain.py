@@ -1,63 +1,26 @@
 """Pre-training: from text to a model folder, stopped and resumed at will.
 
-In: settings, texts, an output folder, a budget. Out: the folder with checkpoints, metrics and the
-model. The loop takes steps, measures held-out perplexity, saves; what a step does is in
-learner.py, what a run's folder holds in run_folder.py. Fine-tuning is this loop from given weights.
+In: settings, texts, an output folder, a budget. Out: the folder of the run, with its model.
 """
 
-import dataclasses
-import logging
-import math
-import signal
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType
 
 import torch
 
-from elmo import checkpoint, kernels
 from elmo.bilm import BiLM
-from elmo.budget import Budget, Plan
+from elmo.budget import Budget
 from elmo.checkpoint import Model
 from elmo.config import to_mapping
-from elmo.corpus import TokenCache, build_cache
-from elmo.errors import ElmoError
-from elmo.evaluate import Perplexity, measure, sample_sentences
-from elmo.learner import Learned, Learner
-from elmo.optimisers import scheduled_rate
+from elmo.corpus import build_cache
+from elmo.errors import DataError
+from elmo.evaluate import sample_sentences
 from elmo.pretrain_config import PretrainConfig
 from elmo.processes import Processes
-from elmo.report import Report
 from elmo.run_folder import RunFolder
 from elmo.shards import find_shards
 from elmo.softmax import build_head
-from elmo.streams import Streams, WordEncoder
-from elmo.training_checkpoint import TrainingCheckpoint, load_newest, save_checkpoint
-
-# Times the loss of a blind guess: more means that training has come apart.
-EXPLODED = 3.0
-
-log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class Texts:
-    """What a run reads."""
-
-    train: TokenCache
-    heldout: TokenCache
-
-
-@dataclass(frozen=True)
-class Result:
-    """How a run ended: at its end, or stopped before."""
-
-    n_steps: int
-    is_finished: bool
-    heldout: Perplexity | None  # of a finished run, in the process that measures
+from elmo.trainer import Result, Texts, Trainer
+from elmo.vocab import UNKNOWN, Vocabulary
 
 
 def open_texts(
@@ -89,184 +52,24 @@ def pretrain(
             }
         )
     processes.wait()
-    vocabulary = texts.train.vocabulary(config.vocabulary.max_size, config.vocabulary.min_count)
     torch.manual_seed(config.train.seed)
-    head = build_head(
-        config.head.kind,
-        len(vocabulary),
-        config.model.lstm.projection_dim,
-        config.head.n_negatives,
-    )
-    model = Model(BiLM(config.model), head, vocabulary)
+    model = add_head(BiLM(config.model), texts, config)
     return Trainer(model, texts, config, run, processes, budget).fit()
 
 
-class Trainer:
-    """The loop of a run."""
+def add_head(bilm: BiLM, texts: Texts, config: PretrainConfig) -> Model:
+    """A model that predicts the words of a text, from start values."""
+    vocabulary = texts.train.vocabulary(config.vocabulary.max_size, config.vocabulary.min_count)
+    _check_overlap(vocabulary, texts)
+    projection_dim = bilm.config.lstm.projection_dim
+    head = build_head(config.head.kind, len(vocabulary), projection_dim, config.head.n_negatives)
+    return Model(bilm, head, vocabulary)
 
-    def __init__(
-        self,
-        model: Model,
-        texts: Texts,
-        config: PretrainConfig,
-        run: RunFolder,
-        processes: Processes,
-        budget: Budget,
-    ) -> None:
-        assert model.vocabulary is not None
-        self._model = model
-        self._texts = texts
-        self._config = config
-        self._run = run
-        self._processes = processes
-        self._encoder = WordEncoder(
-            model.vocabulary,
-            config.model.char_cnn.max_characters,
-            model.bilm.char_cnn.widest_filter,
+
+def _check_overlap(vocabulary: Vocabulary, texts: Texts) -> None:
+    words = [word for sentence in sample_sentences(texts.heldout, 1000) for word in sentence]
+    if (vocabulary.ids(words) == UNKNOWN).all():
+        raise DataError(
+            f"none of {len(words)} held-out words is among the {len(vocabulary)} words to predict; "
+            "expected text of the same kind; name other files, or set vocabulary.min_count lower"
         )
-        self._streams = Streams(
-            texts.train,
-            self._encoder,
-            **dataclasses.asdict(config.stream),
-            directions=config.model.directions,
-        )
-        self._learner = Learner(model, self._streams, config, processes)
-        self._plan = Plan(budget, math.ceil(config.train.n_epochs / self._streams.n_epochs_read(1)))
-        self._step = 0
-        # Since the report's last line: the losses, and when that was.
-        self._losses: list[float] = []
-        self._told_at = 0.0
-
-    def fit(self) -> Result:
-        """Take steps until nothing is left of the budget, or somebody stops the run."""
-        kernels.keep_freed_memory()
-        self._resume()
-        is_silent = not self._processes.is_first
-        with Report(self._run.metrics, self._step, is_silent=is_silent) as report:
-            with _catch_signals() as stop:
-                while self._processes.agree(not (stop.is_set() or self._plan.is_over(self._step))):
-                    self._take_step(report)
-            self._save()
-            if not self._processes.agree(self._plan.is_over(self._step)):
-                log.info("stopped and saved at step %d; the same command goes on", self._step)
-                return Result(self._step, False, None)
-            return Result(self._step, True, self._finish(report))
-
-    def _take_step(self, report: Report) -> None:
-        rate = self._processes.agree(self._learning_rate())
-        learned = self._learner.learn(self._step, rate)
-        self._check(learned)
-        self._step += 1
-        self._losses.append(learned.loss)
-        self._plan.update(self._step)
-        train = self._config.train
-        if self._step % train.log_every == 0:
-            self._tell_step(report, learned, rate)
-        if self._step % train.evaluate_every == 0:
-            self._evaluate(report, train.n_evaluation_sentences)
-        if self._step % train.save_every == 0:
-            self._save()
-
-    def _learning_rate(self) -> float:
-        optimiser = self._config.optimiser
-        assert optimiser.learning_rate is not None
-        assert optimiser.n_warmup_steps is not None
-        assert optimiser.decay is not None
-        return scheduled_rate(
-            self._step,
-            self._plan.n_steps,
-            highest=optimiser.learning_rate,
-            n_warmup=optimiser.n_warmup_steps,
-            decay=optimiser.decay,
-        )
-
-    def _check(self, learned: Learned) -> None:
-        blind = math.log(len(self._encoder.vocabulary))
-        if math.isfinite(learned.gradient_norm) and learned.loss < EXPLODED * blind:
-            return
-        raise ElmoError(
-            f"step {self._step}: the loss is {learned.loss:.4g} and the gradient's length "
-            f"{learned.gradient_norm:.4g}, expected a loss near or below {blind:.1f}: it came "
-            f"apart; the last checkpoint in {self._run.checkpoints} is good; start anew with a "
-            "lower optimiser.learning_rate or optimiser.clip_norm"
-        )
-
-    def _tell_step(self, report: Report, learned: Learned, rate: float) -> None:
-        seconds, n_tokens = self._plan.seconds, self._streams.n_rows * self._streams.n_steps
-        values = {
-            "loss": sum(self._losses) / len(self._losses),
-            "gradient_norm": learned.gradient_norm,
-            "learning_rate": rate,
-            "epoch": self._streams.n_epochs_read(self._step),
-            "tokens": self._step * n_tokens,
-            "seconds": seconds,
-            "tokens_per_second": len(self._losses) * n_tokens / (seconds - self._told_at),
-        }
-        self._losses, self._told_at = [], seconds
-        report.tell_step(self._step, self._plan.n_steps, values)
-
-    def _evaluate(self, report: Report, n_sentences: int | None) -> Perplexity | None:
-        """Measure held-out text, and put the model as it is into its folder."""
-        if not self._processes.is_first:
-            return None
-        head, sentences = self._model.head, sample_sentences(self._texts.heldout, n_sentences)
-        assert head is not None
-        perplexity = measure(self._model.bilm, head, self._encoder, sentences)
-        report.tell_heldout(self._step, perplexity, self._plan.seconds)
-        checkpoint.save(self._run.model, self._model)
-        return perplexity
-
-    def _finish(self, report: Report) -> Perplexity | None:
-        """Measure all of the held-out text, once."""
-        found = self._run.read_result()
-        if found is not None and found["n_steps"] == self._step:
-            return Perplexity(**found["heldout"])
-        perplexity = self._evaluate(report, None)
-        if perplexity is not None:
-            heldout = dataclasses.asdict(perplexity)
-            self._run.write_result({"n_steps": self._step, "heldout": heldout})
-        return perplexity
-
-    def _save(self) -> None:
-        tensors = self._learner.tensors()  # all processes take part
-        if self._processes.is_first:
-            numbers = {
-                "seconds": self._plan.seconds,
-                "n_planned": self._plan.n_steps,
-                "losses": self._losses,
-            }
-            save_checkpoint(self._run.checkpoints, TrainingCheckpoint(self._step, tensors, numbers))
-
-    def _resume(self) -> None:
-        found = load_newest(self._run.checkpoints)
-        if found is None:
-            self._plan.start(0.0, None)
-        else:
-            self._learner.load(found.tensors)
-            self._step = found.step
-            self._losses = found.numbers["losses"]
-            self._plan.start(found.numbers["seconds"], found.numbers["n_planned"])
-            log.info("going on from step %d", self._step)
-        self._told_at = self._plan.seconds
-
-
-@contextmanager
-def _catch_signals() -> Iterator[threading.Event]:
-    """Set an event at Ctrl-C or SIGTERM; a second one acts as usual."""
-    stop = threading.Event()
-    if threading.current_thread() is not threading.main_thread():
-        yield stop  # only the main thread may look after signals
-        return
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-
-    def ask_to_stop(number: int, frame: FrameType | None) -> None:
-        stop.set()
-        signal.signal(number, before[signal.Signals(number)])
-
-    for number in before:
-        signal.signal(number, ask_to_stop)
-    try:
-        yield stop
-    finally:
-        for number, action in before.items():
-            signal.signal(number, action)

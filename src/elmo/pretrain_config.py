@@ -127,13 +127,16 @@ class TrainConfig:
     save_every: Annotated[int, "steps between two checkpoints"] = 500
     evaluate_every: Annotated[int, "steps between two measurements on held-out text"] = 1000
     n_evaluation_sentences: Annotated[int, "of the held-out text, during training"] = 1000
+    patience: Annotated[
+        int | None, "measurements without a better one until the end; the best model is kept"
+    ] = None
 
     def __post_init__(self) -> None:
         """Check the numbers."""
         names = ("n_epochs", "n_accumulate", "log_every", "save_every", "evaluate_every")
         raise_problems(
             self,
-            not_positive(self, *names, "n_evaluation_sentences")
+            not_positive(self, *names, "n_evaluation_sentences", "patience")
             + ([] if 0 <= self.dropout < 1 else [f"dropout is {self.dropout}, expected 0 to 1"]),
         )
 

@@ -67,14 +67,9 @@ class Report:
         measured = dataclasses.asdict(perplexity).items()
         values = {f"heldout_{name}": value for name, value in measured if value is not None}
         self._write(step, values | {"seconds": seconds})
-        directions = ("forward", "backward", "mean")
+        minutes = seconds / 60
         log.info(
-            "step %d, %.1f minutes: held-out perplexity %s",
-            step,
-            seconds / 60,
-            ", ".join(
-                f"{values['heldout_' + d]:.1f} {d}" for d in directions if "heldout_" + d in values
-            ),
+            "step %d, %.1f minutes: held-out perplexity %s", step, minutes, perplexity.describe()
         )
 
     def _write(self, step: int, values: dict[str, float]) -> None:

@@ -1,0 +1,36 @@
+"""The learning curve of a run as a picture: loss and held-out perplexity by time.
+
+In: `metrics.jsonl`. Out: a PNG, where matplotlib is installed.
+"""
+
+import logging
+from pathlib import Path
+
+from elmo.report import read_metrics
+
+log = logging.getLogger(__name__)
+
+
+def draw_curve(metrics: Path, picture: Path) -> None:
+    """Draw what a run's metrics tell; says what to install where nothing can be drawn."""
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ImportError:
+        log.info("no learning curve is drawn: install elmo-torch[plots] for it")
+        return
+    lines = read_metrics(metrics)
+    steps = [line for line in lines if "loss" in line]
+    measured = [line for line in lines if "heldout_mean" in line]
+    figure = Figure(figsize=(10, 4), layout="constrained")
+    FigureCanvasAgg(figure)
+    left, right = figure.subplots(1, 2)
+    left.plot([line["seconds"] / 3600 for line in steps], [line["loss"] for line in steps])
+    left.set(xlabel="hours", ylabel="training loss")
+    for name in ("forward", "backward"):
+        known = [line for line in measured if f"heldout_{name}" in line]
+        hours = [line["seconds"] / 3600 for line in known]
+        right.plot(hours, [line[f"heldout_{name}"] for line in known], marker=".", label=name)
+    right.set(xlabel="hours", ylabel="held-out perplexity", yscale="log")
+    right.legend()
+    figure.savefig(picture, dpi=120)
