@@ -25,6 +25,7 @@ from elmo.pretrain import pretrain
 from elmo.pretrain_config import PretrainConfig, read_config
 from elmo.processes import Processes
 from elmo.report import read_metrics
+from elmo.run_folder import RunFolder
 from elmo.softmax import build_head
 from elmo.streams import Streams, WordEncoder
 from elmo.trainer import Texts
@@ -362,3 +363,17 @@ def test_two_processes_have_the_losses_of_one_and_go_on_where_they_stopped(
     assert all(abs(one[step] - two[step]) < 1e-4 for step in one)
     heldout = [read_metrics(tmp_path / name / "metrics.jsonl")[-1] for name in ("one", "two")]
     assert heldout[0]["heldout_mean"] == pytest.approx(heldout[1]["heldout_mean"], rel=1e-3)
+
+
+def test_a_folder_is_held_by_one_process_at_a_time(texts, tmp_path):
+    run = RunFolder(tmp_path / "run")
+    with run.claim({"config": {}}), pytest.raises(ConfigError, match="another process"):
+        train(texts, tmp_path / "run")
+
+
+def test_metrics_reach_tensorboard_and_the_curve_is_drawn(texts, tmp_path):
+    pytest.importorskip("matplotlib")
+    pytest.importorskip("tensorboard")
+    train(texts, tmp_path)
+    assert list((tmp_path / "tensorboard").glob("events.*"))
+    assert (tmp_path / "learning_curve.png").read_bytes().startswith(b"\x89PNG")

@@ -3,6 +3,7 @@
 In: settings, texts, an output folder, a budget. Out: the folder of the run, with its model.
 """
 
+from contextlib import nullcontext
 from pathlib import Path
 
 import torch
@@ -43,18 +44,15 @@ def pretrain(
 ) -> Result:
     """Train a model on a corpus, or go on with the run that `out` holds."""
     run = RunFolder(out)
-    if processes.is_first:
-        run.claim(
-            {
-                "config": to_mapping(config),
-                "train_sha256": texts.train.counts.sha256,
-                "heldout_sha256": texts.heldout.counts.sha256,
-            }
-        )
-    processes.wait()
-    torch.manual_seed(config.train.seed)
-    model = add_head(BiLM(config.model), texts, config)
-    return Trainer(model, texts, config, run, processes, budget).fit()
+    identity = {
+        "config": to_mapping(config),
+        "train_sha256": texts.train.counts.sha256,
+        "heldout_sha256": texts.heldout.counts.sha256,
+    }
+    with run.claim(identity) if processes.is_first else nullcontext():
+        torch.manual_seed(config.train.seed)
+        model = add_head(BiLM(config.model), texts, config)
+        return Trainer(model, texts, config, run, processes, budget).fit()
 
 
 def add_head(bilm: BiLM, texts: Texts, config: PretrainConfig) -> Model:

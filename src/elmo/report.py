@@ -29,6 +29,7 @@ class Report:
         self._perplexity: Perplexity | None = None
         self._redirection = logging_redirect_tqdm()
         self._bar = tqdm(initial=last_step, unit="step", disable=True if is_silent else None)
+        self._board: Any = None
         if not is_silent:
             _keep_lines(path, last_step)
             self._file = path.open("a", encoding="utf-8")
@@ -45,6 +46,10 @@ class Report:
         traceback: TracebackType | None,
     ) -> None:
         self._bar.close()
+        if not self._is_silent:
+            self._file.close()
+        if self._board is not None:
+            self._board.close()
         self._redirection.__exit__(kind, error, traceback)
 
     def tell_step(self, step: int, n_planned: int | None, values: dict[str, float]) -> None:

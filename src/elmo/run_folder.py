@@ -10,6 +10,8 @@ import json
 import os
 import platform
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
@@ -18,6 +20,7 @@ import torch
 import elmo
 from elmo.errors import ConfigError
 
+LOCK = "run.lock"
 # Settings that change no weight may differ from one start of a run to the next.
 FREE_SETTINGS = ("n_epochs", "log_every", "save_every", "evaluate_every", "n_evaluation_sentences")
 
@@ -31,23 +34,27 @@ class RunFolder:
         self.model = path / "model"
         self.metrics = path / "metrics.jsonl"
         self._result = path / "result.json"
-        self._lock: IO[str] | None = None
 
-    def claim(self, identity: dict[str, Any]) -> None:
-        """Take the folder for the run of this identity, or say why it cannot be had."""
+    @contextmanager
+    def claim(self, identity: dict[str, Any]) -> Iterator[None]:
+        """Hold the folder for the run of this identity, or say why it cannot be had."""
         record = self.path / "run.json"
         held = {entry.name for entry in self.path.iterdir()} if self.path.exists() else set()
-        if not record.exists() and held - {"cache", "run.lock"}:
+        if not record.exists() and held - {"cache", LOCK}:
             raise ConfigError(
                 f"{self.path}: holds files but no run.json, expected a new folder or one of this "
                 "run; name another --out"
             )
         self.path.mkdir(parents=True, exist_ok=True)
-        self._take_lock()
-        if not record.exists():
-            _write_json(record, identity | _surroundings())
-            return
-        found = json.loads(record.read_text())
+        with (self.path / LOCK).open("w") as lock:
+            _take(lock, self.path)
+            if record.exists():
+                self._compare(json.loads(record.read_text()), identity)
+            else:
+                _write_json(record, identity | _surroundings())
+            yield
+
+    def _compare(self, found: dict[str, Any], identity: dict[str, Any]) -> None:
         differences = _differences({key: found.get(key) for key in identity}, identity)
         if differences:
             raise ConfigError(
@@ -63,15 +70,16 @@ class RunFolder:
         """Write how the run ended."""
         _write_json(self._result, result)
 
-    def _take_lock(self) -> None:
-        self._lock = (self.path / "run.lock").open("w")
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            raise ConfigError(
-                f"{self.path}: another process is training here; expected to be alone; wait for "
-                "it, or name another --out"
-            ) from error
+
+def _take(lock: IO[str], folder: Path) -> None:
+    """Lock a file until it is closed, by whatever end this process comes to."""
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        raise ConfigError(
+            f"{folder}: another process is training here; expected to be alone; wait for it, or "
+            "name another --out"
+        ) from error
 
 
 def _write_json(path: Path, value: dict[str, Any]) -> None:
