@@ -16,7 +16,7 @@ from elmo.kernels.char_windows import find_highest
 from elmo.kernels.highway import run_highway
 from elmo.kernels.inference import infer
 from elmo.kernels.library import why_unavailable
-from elmo.kernels.recurrence import LayerParameters, Reading, State
+from elmo.kernels.recurrence import LayerParameters, Reading, State, parameters_of
 from elmo.kernels.training import train
 
 __all__ = [
@@ -43,7 +43,7 @@ def is_available() -> bool:
 
 def can_run(layers: Sequence[LayerParameters], rows: Sequence[Tensor]) -> bool:
     """Whether `run_layers` may be called."""
-    return _can_compute([*rows, *(each for layer in layers for each in layer.parameters())])
+    return _can_compute([*rows, *(each for layer in layers for each in parameters_of(layer))])
 
 
 def can_find_highest(char_ids: Tensor, char_vectors: Tensor) -> bool:
@@ -53,7 +53,7 @@ def can_find_highest(char_ids: Tensor, char_vectors: Tensor) -> bool:
 
 def can_run_highway(transform: nn.Linear, gate: nn.Linear, rows: Tensor) -> bool:
     """Whether `run_highway` may be called; it gives no gradients."""
-    tensors = [rows, *transform.parameters(), *gate.parameters()]
+    tensors = [rows, transform.weight, transform.bias, gate.weight, gate.bias]
     wants_gradients = torch.is_grad_enabled() and any(each.requires_grad for each in tensors)
     return not wants_gradients and _can_compute(tensors)
 
@@ -90,14 +90,14 @@ def run_layers(
     resets: Sequence[Tensor | None] | None = None,
 ) -> tuple[list[Tensor], list[State]]:
     """Run the same layer of each direction side by side; see lstm.run_layers for the arguments."""
-    sizes = torch.tensor(batch_sizes, dtype=torch.int64)
+    sizes, n_tokens = torch.tensor(batch_sizes, dtype=torch.int64), sum(batch_sizes)
     readings = [
-        _check(len(row), Reading(sizes, _contiguous(which), _contiguous(reset)))
+        _check(row.shape[0], Reading(sizes, n_tokens, _contiguous(which), _contiguous(reset)))
         for row, which, reset in zip(rows, index, resets or [None] * len(layers), strict=True)
     ]
     given = [*rows]
     for layer, state in zip(layers, states, strict=True):
-        given += [*state, *layer.parameters()]
+        given += [*state, *parameters_of(layer)]
     is_training = torch.is_grad_enabled() and any(each.requires_grad for each in given)
     return (train if is_training else infer)(layers, rows, states, readings)
 
@@ -108,9 +108,9 @@ def _contiguous(tensor: Tensor | None) -> Tensor | None:
 
 def _check(n_rows: int, reading: Reading) -> Reading:
     """The C++ side trusts its numbers, so they are looked at here."""
-    n_tokens = int(reading.batch_sizes.sum())
-    assert n_tokens == (n_rows if reading.index is None else len(reading.index)), n_tokens
-    assert reading.resets is None or len(reading.resets) == n_tokens, n_tokens
+    n_tokens = reading.n_tokens
+    assert n_tokens == (n_rows if reading.index is None else reading.index.shape[0]), n_tokens
+    assert reading.resets is None or reading.resets.shape[0] == n_tokens, n_tokens
     if reading.index is not None and n_tokens:
         lowest, highest = (int(bound) for bound in reading.index.aminmax())
         if lowest < 0 or highest >= n_rows:

@@ -22,7 +22,7 @@ _packed: Kept[tuple[HighwayStructure, list[Tensor]]] = Kept()
 def run_highway(transform: nn.Linear, gate: nn.Linear, rows: Tensor) -> Tensor:
     """A mixture of the rows and of their rectified transform, as the gate says."""
     n_rows, dim = rows.shape
-    parameters = [each.detach() for each in (*transform.parameters(), *gate.parameters())]
+    parameters = [transform.weight, transform.bias, gate.weight, gate.bias]
     packed, _ = _packed.get(transform, parameters, lambda: _pack(dim, parameters))
     spaced = torch.empty(n_rows, dim + GAP)
     spaced[:, :dim] = rows
@@ -36,7 +36,7 @@ def run_highway(transform: nn.Linear, gate: nn.Linear, rows: Tensor) -> Tensor:
 
 def _pack(dim: int, parameters: Sequence[Tensor]) -> tuple[HighwayStructure, list[Tensor]]:
     """What the C++ side reads, and the tensors that hold it."""
-    held = [each.contiguous() for each in parameters]
+    held = [each.detach().contiguous() for each in parameters]
     highway = HighwayStructure(dim=dim)
     for name, tensor in zip(("weight", "bias", "gate_weight", "gate_bias"), held, strict=True):
         setattr(highway, name, address(tensor))

@@ -19,6 +19,7 @@ from elmo.kernels.recurrence import (
     Weights,
     pack_weights,
     pad_dim,
+    parameters_of,
 )
 
 # A direction's input products are held for this many floats (32 MB) at once; longer texts are run
@@ -40,22 +41,24 @@ def infer(
     gates_dim = 4 * pad_dim(states[0][1].shape[1])
     max_rows = MAX_FROM_INPUT_FLOATS // gates_dim
     outputs: list[list[Tensor]] = [[] for _ in layers]
-    for steps in _cut(readings[0].batch_sizes, max_rows, is_whole=max(map(len, rows)) <= max_rows):
+    for steps in _cut(
+        readings[0].batch_sizes, max_rows, is_whole=max(row.shape[0] for row in rows) <= max_rows
+    ):
         directions = [
             _piece(row.detach().contiguous(), reading, steps)
             for row, reading in zip(rows, readings, strict=True)
         ]
         made = [
             {
-                "from_input": torch.empty(len(row), gates_dim),
+                "from_input": torch.empty(row.shape[0], gates_dim),
                 "hidden": hidden,
                 "cell": cell,
-                "outputs": torch.empty(int(reading.batch_sizes.sum()), hidden.shape[1]),
+                "outputs": torch.empty(reading.n_tokens, hidden.shape[1]),
             }
             for (row, reading), (hidden, cell) in zip(directions, states, strict=True)
         ]
         passes = [
-            reading.make_pass(weights, row, len(each["hidden"]), **each)
+            reading.make_pass(weights, row, each["hidden"].shape[0], **each)
             for weights, (row, reading), each in zip(packed, directions, made, strict=True)
         ]
         library.call("multiply_inputs", passes)
@@ -82,16 +85,16 @@ def _cut(batch_sizes: Tensor, max_tokens: int, is_whole: bool) -> Iterator[slice
 
 def _piece(rows: Tensor, reading: Reading, steps: slice) -> tuple[Tensor, Reading]:
     """What one direction reads in these steps, and the rows that it needs for them."""
-    if steps.stop - steps.start == len(reading.batch_sizes):
+    if steps.stop - steps.start == reading.batch_sizes.shape[0]:
         return rows, reading
     sizes = reading.batch_sizes[steps]
-    start = int(reading.batch_sizes[: steps.start].sum())
-    tokens = slice(start, start + int(sizes.sum()))
+    start, n_tokens = int(reading.batch_sizes[: steps.start].sum()), int(sizes.sum())
+    tokens = slice(start, start + n_tokens)
     resets = None if reading.resets is None else reading.resets[tokens]
     if reading.index is None:
-        return rows[tokens], Reading(sizes, None, resets)
+        return rows[tokens], Reading(sizes, n_tokens, None, resets)
     distinct, index = torch.unique(reading.index[tokens], return_inverse=True)
-    return rows[distinct], Reading(sizes, index, resets)
+    return rows[distinct], Reading(sizes, n_tokens, index, resets)
 
 
 def _packed_layer(layer: LayerParameters) -> PackedLayer:
@@ -101,4 +104,4 @@ def _packed_layer(layer: LayerParameters) -> PackedLayer:
         weights = layer.input_weight, layer.recurrent_weight, layer.gate_bias
         return pack_weights([Weights(*weights, layer.projection_weight, *clips)], FORWARD_PARTS)[0]
 
-    return _packed.get(layer, list(layer.parameters()), make, clips)
+    return _packed.get(layer, parameters_of(layer), make, clips)

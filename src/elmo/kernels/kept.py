@@ -12,7 +12,6 @@ from typing import Generic, TypeVar
 from torch import Tensor
 
 Made = TypeVar("Made")
-N_SAMPLES = 4
 
 
 class Kept(Generic[Made]):
@@ -45,8 +44,6 @@ def _describe(tensor: Tensor) -> tuple[object, ...]:
     # Tensors born in inference mode carry no version.
     version = 0 if tensor.is_inference() else tensor._version
     # Torch's fused optimisers change weights without raising their version, but change them all.
-    n_bytes = tensor.numel() * tensor.element_size()
-    step = max(4, n_bytes // N_SAMPLES // 4 * 4)
-    start = tensor.data_ptr()
-    sample = [ctypes.string_at(start + at, 4) for at in range(0, n_bytes, step)]
+    start, size, n_bytes = tensor.data_ptr(), tensor.numel(), tensor.element_size()
+    sample = [ctypes.string_at(start + at * n_bytes, n_bytes) for at in (size // 3, size - 1)]
     return start, version, *sample

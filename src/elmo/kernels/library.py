@@ -18,7 +18,7 @@ _logger = logging.getLogger(__name__)
 
 
 class LayerStructure(ctypes.Structure):
-    """`struct Layer` of lstm.cpp."""
+    """`struct Layer` of lstm.h."""
 
     _fields_ = (
         *((name, c_int64) for name in ("input_dim", "dim", "projection_dim")),
@@ -31,7 +31,7 @@ class LayerStructure(ctypes.Structure):
 
 
 class PassStructure(ctypes.Structure):
-    """`struct Pass` of lstm.cpp."""
+    """`struct Pass` of lstm.h."""
 
     _fields_ = (
         ("layer", LayerStructure),
@@ -114,14 +114,14 @@ def _load() -> tuple[ctypes.CDLL | None, str | None]:
     library.elmo_packed_highway_size.argtypes = (POINTER(HighwayStructure),)
     library.elmo_packed_sizes.argtypes = (POINTER(LayerStructure), POINTER(c_int64))
     for name, structure in FUNCTIONS.items():
-        library[f"elmo_{name}"].argtypes = (POINTER(structure), c_int64, c_int64)
+        getattr(library, f"elmo_{name}").argtypes = (POINTER(structure), c_int64, c_int64)
     return library, None
 
 
 def call(name: str, structures: Sequence[ctypes.Structure]) -> None:
     """Call a function that works on an array of structures, with torch's number of threads."""
     array = (type(structures[0]) * len(structures))(*structures)
-    opened()[f"elmo_{name}"](array, len(structures), torch.get_num_threads())
+    getattr(opened(), f"elmo_{name}")(array, len(structures), torch.get_num_threads())
 
 
 def address(tensor: Tensor | None) -> int | None:
@@ -132,6 +132,7 @@ def address(tensor: Tensor | None) -> int | None:
     return tensor.data_ptr()
 
 
+@functools.cache
 def lanes() -> int:
     """How many numbers the processor's vectors hold."""
     return int(opened().elmo_lanes())

@@ -69,7 +69,7 @@ class Recurrence(torch.autograd.Function):
         for reading, weight, pack, (rows, *_, hidden, cell) in zip(
             readings, weights, packed, directions, strict=True
         ):
-            padded_dim, n_tokens = pad_dim(weight.dim), int(reading.batch_sizes.sum())
+            padded_dim, n_tokens = pad_dim(weight.dim), reading.n_tokens
             made = {
                 "from_input": torch.empty(len(rows), 4 * padded_dim),
                 "hidden": hidden.clone(),
