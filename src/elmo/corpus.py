@@ -99,6 +99,15 @@ def build_cache(shards: Sequence[Path], folder: Path, *, is_tokenised: bool) -> 
     return TokenCache(place)
 
 
+def split_line(line: str, *, is_tokenised: bool) -> list[list[str]]:
+    """The sentences of a line as lists of words: a paragraph, or one sentence that is tokenised."""
+    if is_tokenised:
+        sentences = [[word for word in line.split(" ") if word]]
+    else:
+        sentences = [list(sentence.tokens) for sentence in split_text(line)]
+    return [words for words in sentences if words]
+
+
 @dataclass(frozen=True)
 class _Split:
     """One block, split."""
@@ -160,12 +169,7 @@ def _split_block(lines: list[str], *, is_tokenised: bool) -> _Split:
         if not line:
             is_new_document = True
             continue
-        found = (
-            [[word for word in line.split(" ") if word]]
-            if is_tokenised
-            else [list(sentence.tokens) for sentence in split_text(line)]
-        )
-        found = [words for words in found if words]
+        found = split_line(line, is_tokenised=is_tokenised)
         if is_new_document and found:
             document_starts.append(len(sentences))
             is_new_document = False

@@ -13,8 +13,10 @@ from dataclasses import dataclass
 import torch
 
 from elmo.bilm import BiLM
-from elmo.corpus import TokenCache
-from elmo.errors import DataError
+from elmo.checkpoint import Model
+from elmo.corpus import TokenCache, split_line
+from elmo.errors import CheckpointError, DataError
+from elmo.shards import find_shards, read_lines
 from elmo.softmax import Head
 from elmo.streams import WordEncoder, pack_sentences
 from elmo.vocab import UNKNOWN
@@ -86,6 +88,22 @@ def measure(
         tokens=n_tokens,
         tokens_per_second=n_tokens / (time.perf_counter() - started_at),
     )
+
+
+def measure_text(model: Model, pattern: str, *, is_tokenised: bool) -> Perplexity:
+    """The perplexity of the text in files, in memory that does not grow with them."""
+    if model.head is None or model.vocabulary is None:
+        raise CheckpointError(
+            "the model has no head, expected one to predict words; give the official softmax and "
+            "vocabulary, or train a head with `elmo finetune`"
+        )
+    sentences = (
+        words
+        for shard in find_shards(pattern)
+        for line in read_lines(shard)
+        for words in split_line(line, is_tokenised=is_tokenised)
+    )
+    return measure(model.bilm, model.head, WordEncoder.of(model), sentences)
 
 
 def sample_sentences(cache: TokenCache, n_sentences: int | None) -> Iterator[list[str]]:

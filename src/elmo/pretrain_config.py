@@ -125,7 +125,9 @@ class TrainConfig:
     seed: Annotated[int, "of start values, dropout and negatives"] = 1
     log_every: Annotated[int, "steps between two lines of metrics.jsonl"] = 10
     save_every: Annotated[int, "steps between two checkpoints"] = 500
-    evaluate_every: Annotated[int, "steps between two measurements on held-out text"] = 1000
+    evaluate_every: Annotated[
+        int | None, "steps between two measurements; absent: twice an epoch, or every 1000"
+    ] = None
     n_evaluation_sentences: Annotated[int, "of the held-out text, during training"] = 1000
     patience: Annotated[
         int | None, "measurements without a better one until the end; the best model is kept"
@@ -164,10 +166,13 @@ class PretrainConfig:
 
 
 def read_config(size: str | None, path: Path | None, sets: Sequence[str]) -> PretrainConfig:
-    """Settings from a size, a TOML file over it, and single `group.name=value` over both."""
+    """Settings of a network of some size, what a TOML file and `group.name=value` say over it."""
+    return read_over({"model": to_mapping(preset(size or "small"))}, path, sets)
+
+
+def read_over(start: dict[str, Any], path: Path | None, sets: Sequence[str]) -> PretrainConfig:
+    """Settings from nested mappings, a TOML file over them, and `group.name=value` over both."""
     mapping = {} if path is None else read_toml(path)
-    # The network alone: an absent setting of the optimiser waits for its kind.
-    start = {"model": to_mapping(preset(size or "small"))}
     merged = apply_sets(_merge(start, mapping), sets)
     return from_mapping(PretrainConfig, merged, str(path or "the settings"))
 

@@ -7,11 +7,15 @@ the few things all of them must agree on.
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import timedelta
 
 import torch
 from torch import Tensor, distributed, nn
 
 from elmo.errors import ConfigError
+
+# One process measures held-out text while the others wait.
+LONGEST_WAIT = timedelta(hours=3)
 
 
 @dataclass(frozen=True)
@@ -103,5 +107,6 @@ def join_processes() -> Processes:
         device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
         torch.cuda.set_device(device)
     if not distributed.is_initialized():
-        distributed.init_process_group("nccl" if device.type == "cuda" else "gloo")
+        backend = "nccl" if device.type == "cuda" else "gloo"
+        distributed.init_process_group(backend, timeout=LONGEST_WAIT)
     return Processes(distributed.get_rank(), distributed.get_world_size(), device)

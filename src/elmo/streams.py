@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from elmo.chars import Marker, Word, encode_words
+from elmo.checkpoint import Model
 from elmo.config import Direction
 from elmo.corpus import TokenCache
 from elmo.vocab import BEGIN, END, Vocabulary
@@ -55,6 +56,13 @@ class WordEncoder:
     vocabulary: Vocabulary
     max_characters: int
     widest_filter: int
+
+    @staticmethod
+    def of(model: Model) -> "WordEncoder":
+        """As a model that predicts words needs it."""
+        assert model.vocabulary is not None
+        max_characters = model.bilm.config.char_cnn.max_characters
+        return WordEncoder(model.vocabulary, max_characters, model.bilm.char_cnn.widest_filter)
 
     def char_ids(self, words: Sequence[Word]) -> Tensor:
         """Characters of words, (U, C)."""

@@ -31,6 +31,7 @@ from elmo.run_folder import RunFolder
 from elmo.streams import Streams, WordEncoder
 from elmo.training_checkpoint import TrainingCheckpoint, load_newest, save_checkpoint
 
+MOST_STEPS_UNMEASURED = 1000
 # Times the loss of a blind guess: more means that training has come apart.
 EXPLODED = 3.0
 
@@ -78,7 +79,6 @@ class Trainer:
         processes: Processes,
         budget: Budget,
     ) -> None:
-        assert model.vocabulary is not None
         if texts.train.counts.n_tokens < config.stream.n_rows:
             raise DataError(
                 f"{texts.train.counts.n_tokens} words of text, expected at least one for each of "
@@ -89,11 +89,7 @@ class Trainer:
         self._config = config
         self._run = run
         self._processes = processes
-        self._encoder = WordEncoder(
-            model.vocabulary,
-            config.model.char_cnn.max_characters,
-            model.bilm.char_cnn.widest_filter,
-        )
+        self._encoder = WordEncoder.of(model)
         self._streams = Streams(
             texts.train,
             self._encoder,
@@ -102,6 +98,10 @@ class Trainer:
         )
         self._learner = Learner(model, self._streams, config, processes)
         self._plan = Plan(budget, math.ceil(config.train.n_epochs / self._streams.n_epochs_read(1)))
+        twice_an_epoch = max(1, round(0.5 / self._streams.n_epochs_read(1)))
+        self._evaluate_every = config.train.evaluate_every or min(
+            MOST_STEPS_UNMEASURED, twice_an_epoch
+        )
         self._step = 0
         # Since the report's last line: the losses, and when that was.
         self._losses: list[float] = []
@@ -121,7 +121,9 @@ class Trainer:
             if not self._processes.agree(self._is_over()):
                 log.info("stopped and saved at step %d; the same command goes on", self._step)
                 return Result(self._step, False, None)
-            return Result(self._step, True, self._finish(report))
+            heldout = self._finish(report)
+            self._processes.wait()
+            return Result(self._step, True, heldout)
 
     def _take_step(self, report: Report) -> None:
         rate = self._processes.agree(self._learning_rate())
@@ -133,7 +135,7 @@ class Trainer:
         train = self._config.train
         if self._step % train.log_every == 0:
             self._tell_step(report, learned, rate)
-        if self._step % train.evaluate_every == 0:
+        if self._step % self._evaluate_every == 0:
             self._evaluate(report, train.n_evaluation_sentences)
         if self._step % train.save_every == 0:
             self._save()

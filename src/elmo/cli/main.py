@@ -16,7 +16,17 @@ import click
 from elmo import __version__
 from elmo.errors import ElmoError
 
-VERBS = ("embed", "score", "neighbors", "pretrain", "convert", "info")
+VERBS = (
+    "embed",
+    "score",
+    "neighbors",
+    "serve",
+    "pretrain",
+    "finetune",
+    "evaluate",
+    "convert",
+    "info",
+)
 INTERRUPTED = 130  # what a shell gives for Ctrl-C
 
 
