@@ -14,7 +14,10 @@ import torch
 from torch import Tensor, nn
 
 Parameters = Mapping[str, nn.Parameter]
-Decay = Literal["cosine", "linear", "constant"]
+# `late` stays high and falls in the last part of the run, so that a run can be made longer: until
+# then its steps do not depend on where it ends.
+Decay = Literal["cosine", "linear", "late", "constant"]
+LATE_SHARE = 0.25
 EPSILON = 1e-8
 
 
@@ -174,4 +177,7 @@ def scheduled_rate(
         return rate
     # What remains of the run after this step; the last step still moves.
     done = min(1.0, (step - n_warmup) / max(1, n_planned - n_warmup))
-    return rate * (1 - done if decay == "linear" else (1 + math.cos(math.pi * done)) / 2)
+    left = 1 - done
+    if decay == "late":
+        return rate * min(1.0, left / LATE_SHARE)
+    return rate * (left if decay == "linear" else (1 - math.cos(math.pi * left)) / 2)
