@@ -247,4 +247,4 @@ def _starts(lengths: IntegerArray, first: int) -> IntegerArray:
 
 
 def _open_array(path: Path) -> IntegerArray:
-    return np.memmap(path, dtype=np.int64, mode="r")
+    return np.memmap(path, dtype=np.int64, mode="r").view(np.ndarray)  # cheaper to slice
