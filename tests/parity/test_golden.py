@@ -1,7 +1,7 @@
 """Both originals' own numbers: state carried from batch to batch, and the token layer.
 
-Compared at 1e-6. The AllenNLP set itself is up to 1.14e-6 away from what float64 gives (ours 0.81e-6
-in float32), by rounding of values up to 4.6: hence a relative tolerance of 1e-6 beside the other.
+Compared at 1e-6. The AllenNLP set itself is up to 1.14e-6 away from what float64 gives (ours:
+0.81e-6 in float32), by rounding of values up to 4.6: hence a relative 1e-6 beside the absolute.
 """
 
 import h5py
