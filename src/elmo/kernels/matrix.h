@@ -119,10 +119,9 @@ static void multiply_tile(const float* rows, int64_t row_stride, const float* we
   Vector sums[kWays][kRows][2] = {};
   int64_t k = 0;
   for (; k + kWays <= depth; k += kWays) {
-    __builtin_prefetch(next, 0, 2);
-    next += next_step * kWays;
 #pragma GCC unroll 4
     for (int way = 0; way < kWays; ++way) {
+      __builtin_prefetch(next + (k + way) * next_step, 0, 2);
       const Vector left = load(weights + (k + way) * kPanel);
       const Vector right = load(weights + (k + way) * kPanel + kLanes);
 #pragma GCC unroll 12
