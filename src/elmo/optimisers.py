@@ -146,8 +146,9 @@ def build_adamw(
 
 def build_adagrad(dense: Parameters, sparse: Parameters, *, initial_sum: float = 1.0) -> Optimiser:
     """Adagrad; sums of squares start at one, as in the original training."""
+    group = {"params": list(dense.values())}  # a group may be empty, where a head learns alone
     optimiser = torch.optim.Adagrad(
-        list(dense.values()), lr=0.0, initial_accumulator_value=initial_sum, eps=EPSILON, fused=True
+        [group], lr=0.0, initial_accumulator_value=initial_sum, eps=EPSILON, fused=True
     )
     return Optimiser(dense, optimiser, AdagradRows(sparse, initial_sum))
 
