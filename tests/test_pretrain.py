@@ -318,7 +318,7 @@ def test_gradients_of_the_whole_loss_equal_finite_differences(texts):
     torch.manual_seed(0)
     bilm = BiLM(config.model).double()
     model = Model(bilm, build_head("sampled", len(vocabulary), 8, 6).double(), vocabulary)
-    encoder = WordEncoder(vocabulary, 50, bilm.char_cnn.widest_filter)
+    encoder = WordEncoder(vocabulary, bilm.reader)
     streams = Streams(
         texts.train, encoder, n_rows=2, n_steps=4, seed=1, backward="mirrored", reset="sentence"
     )

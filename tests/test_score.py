@@ -14,6 +14,7 @@ from elmo.checkpoint import Model
 from elmo.elmo import Elmo
 from elmo.errors import CheckpointError, ConfigError, DataError
 from elmo.evaluate import measure
+from elmo.lexicon import Lexicon, WordReader
 from elmo.occurrence import Occurrence
 from elmo.scored import Scored, to_mapping
 from elmo.softmax import build_head
@@ -113,7 +114,7 @@ def test_a_fresh_score_does_not_depend_on_the_sentences_beside_it(scoring):
 
 
 def test_perplexity_is_that_of_the_held_out_measure(scoring):
-    encoder = WordEncoder(VOCABULARY, MAX_CHARACTERS, 3)
+    encoder = WordEncoder(VOCABULARY, WordReader(Lexicon(), MAX_CHARACTERS, 3))
     measured = measure(scoring.bilm, scoring.model.head, encoder, SENTENCES)
     scored = Scored(scoring.scorer.score(SENTENCES))
     assert scored.perplexity("forward") == pytest.approx(measured.forward, rel=1e-5)

@@ -8,6 +8,7 @@ import torch
 
 from elmo.chars import Marker, encode_words
 from elmo.corpus import build_cache
+from elmo.lexicon import Lexicon, WordReader
 from elmo.streams import Streams, WordEncoder, pack_sentences
 from elmo.vocab import BEGIN, END
 
@@ -28,7 +29,9 @@ def cache(tmp_path):
 
 
 def make_streams(cache, n_rows=1, n_steps=5, backward="mirrored", reset="never", seed=0):
-    encoder = WordEncoder(cache.vocabulary(), max_characters=50, widest_filter=3)
+    encoder = WordEncoder(
+        cache.vocabulary(), WordReader(Lexicon(), max_characters=50, widest_filter=3)
+    )
     return Streams(
         cache, encoder, n_rows=n_rows, n_steps=n_steps, seed=seed, backward=backward, reset=reset
     )

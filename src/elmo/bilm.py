@@ -14,8 +14,9 @@ from torch import Tensor, nn
 from torch.nn.functional import dropout
 
 from elmo.char_cnn import CharCNN
-from elmo.chars import Batch
-from elmo.config import BiLMConfig
+from elmo.chars import N_CHARACTERS, Batch
+from elmo.config import BiLMConfig, LexiconConfig
+from elmo.lexicon import FIRST_CHARACTER, Lexicon, WordReader
 from elmo.lstm import LayerState, LstmLayer, run_layers
 
 
@@ -70,17 +71,15 @@ class Packing:
 class BiLM(nn.Module):
     """A bidirectional language model without its softmax."""
 
-    def __init__(self, config: BiLMConfig) -> None:
+    def __init__(self, config: BiLMConfig, lexicon: Lexicon | None = None) -> None:
+        """Build it; `lexicon` are the lists of a model that has lists of its own."""
         super().__init__()
         self.config = config
-        cnn, lstm = config.char_cnn, config.lstm
-        self.char_cnn = CharCNN(
-            char_dim=cnn.char_dim,
-            filters=cnn.filters,
-            n_highways=cnn.n_highways,
-            activation=cnn.activation,
-            output_dim=lstm.projection_dim,
-        )
+        self.reader = WordReader.of(config, lexicon or Lexicon())
+        lists, lstm = config.lexicon or LexiconConfig(), config.lstm
+        self.word_table = _build_word_table(lists)
+        self.char_cnn = _build_char_cnn(config, lists)
+        self.token_projection = _build_token_projection(config, lists)
         self.stacks = nn.ModuleDict(
             {
                 f"{direction}_layers": nn.ModuleList(
@@ -101,7 +100,7 @@ class BiLM(nn.Module):
     def n_parameters(self) -> int:
         """How many numbers were learned; the vector of no character is zero and not one of them."""
         n_all = sum(parameter.numel() for parameter in self.parameters())
-        return n_all - self.config.char_cnn.char_dim
+        return n_all - (0 if self.config.char_cnn is None else self.config.char_cnn.char_dim)
 
     def initial_state(self, n_sentences: int) -> BiLMState:
         """The state before anything was read."""
@@ -112,10 +111,21 @@ class BiLM(nn.Module):
             anything.new_zeros(*layers, self.config.lstm.dim),
         )
 
+    def token_parameters(self) -> list[nn.Parameter]:
+        """The weights on which token vectors depend."""
+        layers = (self.word_table, self.char_cnn, self.token_projection)
+        return [weight for layer in layers if layer is not None for weight in layer.parameters()]
+
     def token_vectors(self, char_ids: Tensor) -> Tensor:
-        """(U, C) -> (U, P)."""
-        vectors: Tensor = self.char_cnn(char_ids)
-        return vectors
+        """(U, C) -> (U, P), of words as `reader.encode` gives them."""
+        parts = []
+        if self.word_table is not None:
+            parts.append(self.word_table(char_ids[:, 0]))  # (U, W)
+            char_ids = char_ids[:, 1:]
+        if self.char_cnn is not None:
+            parts.append(self.char_cnn(char_ids))  # (U, F), or (U, P) where it is all
+        vectors = parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1)
+        return vectors if self.token_projection is None else self.token_projection(vectors)
 
     def run(
         self,
@@ -178,6 +188,38 @@ class BiLM(nn.Module):
         """All layers for a batch of sentences, from the given state or from nothing."""
         vectors = self.token_vectors(batch.char_ids)
         return self.contextualize(vectors, batch.word_index, batch.lengths, state)
+
+
+def _build_word_table(lists: LexiconConfig) -> nn.Embedding | None:
+    if lists.n_words is None or lists.word_dim is None:
+        return None
+    start = torch.empty(lists.n_words, lists.word_dim)
+    table = nn.Embedding(lists.n_words, lists.word_dim, _weight=start)
+    if not table.weight.is_meta:
+        nn.init.uniform_(table.weight, -1, 1)  # as bilm-tf starts it
+    return table
+
+
+def _build_char_cnn(config: BiLMConfig, lists: LexiconConfig) -> CharCNN | None:
+    cnn = config.char_cnn
+    if cnn is None:
+        return None
+    n_listed = lists.n_characters
+    return CharCNN(
+        char_dim=cnn.char_dim,
+        filters=cnn.filters,
+        n_highways=cnn.n_highways,
+        activation=cnn.activation,
+        output_dim=None if lists.has_projection else config.lstm.projection_dim,
+        n_characters=N_CHARACTERS if n_listed is None else FIRST_CHARACTER + n_listed,
+    )
+
+
+def _build_token_projection(config: BiLMConfig, lists: LexiconConfig) -> nn.Linear | None:
+    if not lists.has_projection:
+        return None
+    n_filters = 0 if config.char_cnn is None else config.char_cnn.n_filters
+    return nn.Linear((lists.word_dim or 0) + n_filters, config.lstm.projection_dim)
 
 
 def carry_over(

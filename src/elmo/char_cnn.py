@@ -43,24 +43,28 @@ class CharCNN(nn.Module):
         filters: Sequence[tuple[int, int]],
         n_highways: int,
         activation: str,
-        output_dim: int,
+        output_dim: int | None,
+        n_characters: int = N_CHARACTERS,
     ) -> None:
+        """Build it; `output_dim` None leaves the vectors as wide as the filters."""
         super().__init__()
         n_filters = sum(number for _, number in filters)
         self.activation = activation
         self.widest_filter = max(width for width, _ in filters)
         self.char_vectors = nn.Embedding(
-            N_CHARACTERS,
+            n_characters,
             char_dim,
             padding_idx=NO_CHARACTER,
-            _weight=torch.empty(N_CHARACTERS, char_dim),
+            _weight=torch.empty(n_characters, char_dim),
         )
         self.convolutions = nn.ModuleList(
             nn.Conv1d(char_dim, number, width) for width, number in filters
         )
         self.highways = nn.ModuleList(Highway(n_filters) for _ in range(n_highways))
         # The originals leave the projection out where it would change no width.
-        self.projection = nn.Linear(n_filters, output_dim) if n_filters != output_dim else None
+        self.projection = (
+            None if output_dim in (None, n_filters) else nn.Linear(n_filters, output_dim)
+        )
         self.reset_parameters()
 
     def reset_parameters(self) -> None:

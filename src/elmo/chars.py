@@ -7,7 +7,7 @@ Shapes: B sentences, T tokens, U distinct words, C characters.
 """
 
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -41,7 +41,7 @@ Word = str | Marker
 class Batch:
     """Sentences side by side: the distinct words once, and where each of them stands."""
 
-    char_ids: Tensor  # (U, C)
+    char_ids: Tensor  # (U, C), as the model's `WordReader` gives them
     word_index: Tensor  # (B, T), a row of char_ids; 0 where padded
     lengths: Tensor  # (B,)
 
@@ -83,6 +83,15 @@ def encode_batch(
     sentences: Sequence[Sequence[str]], max_characters: int, widest_filter: int = 1
 ) -> Batch:
     """Sentences with their markers as a batch; an empty sentence is its two markers."""
+    return batch_sentences(
+        sentences, lambda words: encode_words(words, max_characters, widest_filter)
+    )
+
+
+def batch_sentences(
+    sentences: Sequence[Sequence[str]], encode: Callable[[Sequence[Word]], Tensor]
+) -> Batch:
+    """The same with any way to encode words."""
     distinct: dict[Word, int] = {Marker.BEGIN_SENTENCE: 0, Marker.END_SENTENCE: 1}
     rows = [[distinct.setdefault(word, len(distinct)) for word in words] for words in sentences]
     lengths = np.array([len(row) + 2 for row in rows], dtype=np.int64)
@@ -91,7 +100,7 @@ def encode_batch(
         place[1 : len(row) + 1] = row
         place[len(row) + 1] = 1
     return Batch(
-        encode_words(list(distinct), max_characters, widest_filter),
+        encode(list(distinct)),
         torch.from_numpy(word_index),
         torch.from_numpy(lengths),
     )
@@ -141,13 +150,13 @@ def count_truncated(words: Iterable[str], max_characters: int) -> int:
     )
 
 
-def warn_truncated(n_truncated: int, max_characters: int) -> None:
+def warn_truncated(n_truncated: int, max_characters: int, unit: str = "bytes") -> None:
     """Tell once that some words were not read to their end."""
     if n_truncated:
         warnings.warn(
-            f"{n_truncated} words are longer than {max_characters - 2} bytes; only their first "
-            f"{max_characters - 2} bytes are read, as the model's max_characters says",
-            stacklevel=3,
+            f"{n_truncated} words are longer than {max_characters - 2} {unit}; only their first "
+            f"{max_characters - 2} {unit} are read, as the model's max_characters says",
+            stacklevel=4,
         )
 
 

@@ -19,8 +19,9 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from elmo.bilm import BiLM
-from elmo.config import BiLMConfig, from_mapping, to_mapping
+from elmo.config import BiLMConfig, LexiconConfig, from_mapping, to_mapping
 from elmo.errors import CheckpointError
+from elmo.lexicon import LISTS, Lexicon
 from elmo.softmax import Head, HeadKind, build_head
 from elmo.vocab import Vocabulary
 
@@ -73,6 +74,7 @@ def save(
         unfinished.mkdir(parents=True)
         if head is not None and model.vocabulary is not None:
             model.vocabulary.write(unfinished / VOCABULARY)
+        model.bilm.reader.lexicon.write(unfinished)
         (unfinished / CONFIG).write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
         (unfinished / CARD).write_text(card or default_card(model), encoding="utf-8")
         save_file(
@@ -87,7 +89,8 @@ def load(folder: Path) -> Model:
     where = str(folder / WEIGHTS)
     parts = {"bilm"} if settings.head is None else {"bilm", "head"}
     state = _split(_read_tensors(folder / WEIGHTS), parts, where)
-    bilm = assemble(settings.bilm, state["bilm"], where)
+    lexicon = Lexicon.read(folder, settings.bilm.lexicon)
+    bilm = assemble(settings.bilm, state["bilm"], where, lexicon)
     if settings.head is None:
         return Model(bilm)
     vocabulary = Vocabulary.read(folder / VOCABULARY)
@@ -102,10 +105,12 @@ def load(folder: Path) -> Model:
     return Model(bilm, head.eval(), vocabulary)
 
 
-def assemble(config: BiLMConfig, state: Mapping[str, Tensor], where: str) -> BiLM:
+def assemble(
+    config: BiLMConfig, state: Mapping[str, Tensor], where: str, lexicon: Lexicon | None = None
+) -> BiLM:
     """A network with these weights, none of which is first filled with random numbers."""
     with torch.device("meta"):
-        bilm = BiLM(config)
+        bilm = BiLM(config, lexicon)
     fill(bilm, state, where)
     return bilm.eval()
 
@@ -177,16 +182,25 @@ def sha256(path: Path) -> str:
 
 def default_card(model: Model) -> str:
     """A model card that says what can be said without knowing the text it learned from."""
-    lstm, cnn = model.bilm.config.lstm, model.bilm.config.char_cnn
+    config, lstm = model.bilm.config, model.bilm.config.lstm
     words = "no head" if model.vocabulary is None else f"{len(model.vocabulary):,} output words"
     return (
         "# An ELMo model\n\n"
-        f"A character-CNN biLM: {cnn.n_filters} filters, {cnn.n_highways} highways, "
+        f"A biLM that reads words by {' and '.join(_token_layer_parts(config))}; "
         f"{lstm.n_layers} layers of {lstm.dim} cells with a projection to {lstm.projection_dim}, "
-        f"{' and '.join(model.bilm.config.directions)}; {model.bilm.n_parameters:,} parameters; "
+        f"{' and '.join(config.directions)}; {model.bilm.n_parameters:,} parameters; "
         f"{words}.\n\n"
         '```python\nfrom elmo import Elmo\nelmo = Elmo.load("this folder")\n```\n'
     )
+
+
+def _token_layer_parts(config: BiLMConfig) -> Iterator[str]:
+    lists, cnn = config.lexicon or LexiconConfig(), config.char_cnn
+    if lists.n_words is not None:
+        yield f"a list of {lists.n_words:,} words"
+    if cnn is not None:
+        unit = "bytes" if lists.n_characters is None else f"{lists.n_characters:,} characters"
+        yield f"a CNN over {unit} ({cnn.n_filters} filters, {cnn.n_highways} highways)"
 
 
 def _read_tensors(path: Path) -> dict[str, Tensor]:
@@ -217,7 +231,7 @@ def _split(
 def _check_replaceable(folder: Path) -> None:
     if not folder.exists():
         return
-    ours = {CONFIG, WEIGHTS, VOCABULARY, CARD}
+    ours = {CONFIG, WEIGHTS, VOCABULARY, CARD, *LISTS}
     others = sorted({p.name for p in folder.iterdir()} - ours) if folder.is_dir() else ["a file"]
     if others:
         raise CheckpointError(

@@ -65,6 +65,28 @@ class CharCnnConfig:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class LexiconConfig:
+    """What a model knows by lists of its own, beside or in place of the bytes of words."""
+
+    n_words: Annotated[int | None, "words of its list, the three reserved ones included"] = None
+    word_dim: Annotated[int | None, "width of a listed word's vector"] = None
+    n_characters: Annotated[int | None, "Unicode characters of its list; absent: bytes"] = None
+    has_projection: Annotated[bool, "a linear layer over words and characters together"] = False
+
+    def __post_init__(self) -> None:
+        """Check all fields, so that a network can be built from any instance."""
+        raise_problems(
+            self,
+            not_positive(self, "n_words", "word_dim", "n_characters")
+            + (
+                []
+                if (self.n_words is None) == (self.word_dim is None)
+                else ["one of n_words and word_dim is absent, expected both or none"]
+            ),
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class LstmConfig:
     """The recurrent layers of one direction; both directions have the same shape."""
 
@@ -88,15 +110,19 @@ class LstmConfig:
 class BiLMConfig:
     """The whole network: a token layer and the recurrent layers of its directions."""
 
-    char_cnn: CharCnnConfig = dataclasses.field(default_factory=CharCnnConfig)
+    char_cnn: Annotated[CharCnnConfig | None, "absent: characters are not read"] = (
+        dataclasses.field(default_factory=CharCnnConfig)
+    )
     lstm: LstmConfig = dataclasses.field(default_factory=LstmConfig)
     directions: Annotated[tuple[Direction, ...], "the language models it has"] = (
         "forward",
         "backward",
     )
+    lexicon: Annotated[LexiconConfig | None, "absent: words are read by their bytes alone"] = None
 
     def __post_init__(self) -> None:
-        """Check that the directions are a non-empty selection in the one order."""
+        """Check what spans groups, and that the directions are a selection in the one order."""
+        raise_problems(self, self._token_layer_problems())
         if self.directions not in (("forward", "backward"), ("forward",), ("backward",)):
             raise ConfigError(
                 f"directions is {list(self.directions)}, expected forward, backward or both in "
@@ -107,6 +133,23 @@ class BiLMConfig:
     def output_dim(self) -> int:
         """Width of a contextual vector: the directions side by side."""
         return len(self.directions) * self.lstm.projection_dim
+
+    def _token_layer_problems(self) -> list[str]:
+        lexicon = self.lexicon or LexiconConfig()
+        if self.char_cnn is None and lexicon.word_dim is None:
+            return ["neither char_cnn nor lexicon.n_words is there: nothing reads the words"]
+        if self.char_cnn is None and lexicon.n_characters is not None:
+            return ["lexicon.n_characters is there and char_cnn, which reads them, is not"]
+        if lexicon.has_projection or lexicon.word_dim is None:
+            return []
+        if self.char_cnn is not None:
+            return ["words and characters are both read, expected lexicon.has_projection = true"]
+        if lexicon.word_dim == self.lstm.projection_dim:
+            return []
+        return [
+            f"lexicon.word_dim is {lexicon.word_dim}, expected lstm.projection_dim "
+            f"{self.lstm.projection_dim} or lexicon.has_projection = true"
+        ]
 
 
 def original() -> BiLMConfig:

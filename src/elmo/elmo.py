@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from elmo import checkpoint, formats
 from elmo.bilm import BiLM
-from elmo.chars import check_tokens, count_truncated, warn_truncated
+from elmo.chars import check_tokens
 from elmo.checkpoint import Model
 from elmo.embedded import Embedded, Layers, layer_weights
 from elmo.embedder import Embedder
@@ -118,12 +118,12 @@ class Elmo:
         if batch_size is not None and batch_size < 1:
             raise ConfigError(f"batch_size is {batch_size}, expected at least 1; leave it out")
         carried = self.bilm.initial_state(0)
-        max_characters = self.bilm.config.char_cnn.max_characters
+        reader = self.bilm.reader
         n_truncated = 0
         n_texts = None if state == "fresh" else batch_size or CARRY_BATCH_SIZE
         for window in self._windows(texts, n_texts):
             sentences = [sentence.tokens for text in window for sentence in text]
-            n_truncated += sum(count_truncated(words, max_characters) for words in sentences)
+            n_truncated += sum(map(reader.count_truncated, sentences))
             if state == "fresh":
                 arrays = self.embedder.embed(sentences, batch_size)
             else:
@@ -131,7 +131,7 @@ class Elmo:
             remaining = iter(arrays)
             for text in window:
                 yield self._join(text, list(islice(remaining, len(text))))
-        warn_truncated(n_truncated, max_characters)
+        reader.warn_truncated(n_truncated)
 
     def embed_into(
         self,
@@ -156,8 +156,8 @@ class Elmo:
             out[..., places, columns] = values[0] if len(out.shape) == 2 else values
 
         self.embedder.write(tokens, weights, write)
-        max_characters = self.bilm.config.char_cnn.max_characters
-        warn_truncated(count_truncated(tokens, max_characters), max_characters)
+        reader = self.bilm.reader
+        reader.warn_truncated(reader.count_truncated(tokens))
 
     @cached_property
     def scorer(self) -> Scorer:

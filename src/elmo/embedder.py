@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from elmo.bilm import BiLM, BiLMOutput, BiLMState, carry_over
-from elmo.chars import Marker, Word, encode_words
+from elmo.chars import Marker, Word
 from elmo.long_text import Write, run_in_chunks
 from elmo.word_memory import WordMemory
 
@@ -105,20 +105,18 @@ class Embedder:
 
     def _encode(self, words: Sequence[Word]) -> Tensor:
         """Token vectors (U, P), read some at a time, words of like length together."""
-        widest = self.bilm.char_cnn.widest_filter
-        max_characters = self.bilm.config.char_cnn.max_characters
-        anything = next(self.bilm.char_cnn.parameters())
+        anything = next(self.bilm.parameters())
         vectors = anything.new_empty(len(words), self.bilm.config.lstm.projection_dim)
         by_length = sorted(range(len(words)), key=lambda k: len(str(words[k])))
         for start in range(0, len(words), WORDS_AT_ONCE):
             some = by_length[start : start + WORDS_AT_ONCE]
-            char_ids = encode_words([words[k] for k in some], max_characters, widest)
+            char_ids = self.bilm.reader.encode([words[k] for k in some])
             vectors[some] = self.bilm.token_vectors(char_ids.to(anything.device))
         return vectors
 
     def _version(self) -> tuple[object, ...]:
         """Something that changes when the token layer is trained, loaded or moved."""
-        weights = [weight.detach() for weight in self.bilm.char_cnn.parameters()]
+        weights = [weight.detach() for weight in self.bilm.token_parameters()]
         # Fused optimisers write without raising a tensor's version: so look at some numbers too.
         sample = [weight.flatten()[:: weight.numel() // 8 + 1] for weight in weights]
         return (

@@ -14,14 +14,7 @@ from torch import Tensor, nn
 from torch.nn.functional import dropout
 
 from elmo.bilm import BiLM
-from elmo.chars import (
-    Batch,
-    batch_of_char_ids,
-    check_tokens,
-    count_truncated,
-    encode_batch,
-    warn_truncated,
-)
+from elmo.chars import Batch, check_tokens
 from elmo.mix import ScalarMix
 
 
@@ -86,14 +79,12 @@ class ElmoLayer(nn.Module):
         """Sentences as the biLM reads them, on its device."""
         device = next(self.bilm.parameters()).device
         if isinstance(sentences, Tensor):
-            return batch_of_char_ids(sentences.to(device))
+            return self.bilm.reader.batch_of_char_ids(sentences.to(device))
         for words in sentences:
             check_tokens(words)
-        max_characters = self.bilm.config.char_cnn.max_characters
-        too_long = sum(count_truncated(words, max_characters) for words in sentences)
-        warn_truncated(too_long, max_characters)
-        widest = self.bilm.char_cnn.widest_filter
-        return encode_batch(sentences, max_characters, widest).to(device)
+        reader = self.bilm.reader
+        reader.warn_truncated(sum(map(reader.count_truncated, sentences)))
+        return reader.batch(sentences).to(device)
 
     def _mixes(self) -> list[ScalarMix]:
         return [mix for mix in self.mixes if isinstance(mix, ScalarMix)]

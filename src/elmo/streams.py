@@ -16,10 +16,11 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from elmo.chars import Marker, Word, encode_words
+from elmo.chars import Marker, Word
 from elmo.checkpoint import Model
 from elmo.config import Direction
 from elmo.corpus import TokenCache
+from elmo.lexicon import WordReader
 from elmo.vocab import BEGIN, END, Vocabulary
 
 # `mirrored`: the backward model reads the same sentences in the same order, each from its end, and
@@ -54,19 +55,17 @@ class WordEncoder:
     """What a model needs of a word: its characters to read it, its number to predict it."""
 
     vocabulary: Vocabulary
-    max_characters: int
-    widest_filter: int
+    reader: WordReader
 
     @staticmethod
     def of(model: Model) -> "WordEncoder":
         """As a model that predicts words needs it."""
         assert model.vocabulary is not None
-        max_characters = model.bilm.config.char_cnn.max_characters
-        return WordEncoder(model.vocabulary, max_characters, model.bilm.char_cnn.widest_filter)
+        return WordEncoder(model.vocabulary, model.bilm.reader)
 
     def char_ids(self, words: Sequence[Word]) -> Tensor:
         """Characters of words, (U, C)."""
-        return encode_words(words, self.max_characters, self.widest_filter)
+        return self.reader.encode(words)
 
     def numbers(self, words: Sequence[Word]) -> npt.NDArray[np.int64]:
         """Numbers of output words; the first two words are the begin and the end marker."""

@@ -5,6 +5,7 @@ Out: a `Vocabulary` that numbers words. The first three are the sentence markers
 word; text that spells one of these three is an unknown word, never a marker.
 """
 
+import zipfile
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -41,24 +42,13 @@ class Vocabulary:
     def read(path: Path) -> "Vocabulary":
         """Read a file with one word a line."""
         try:
-            text = path.read_bytes().decode("utf-8")  # as bytes: "\r" may be part of a word
-        except OSError as error:
-            raise DataError(
-                f"{path}: cannot be read ({error.strerror}); expected a vocabulary with one word a "
-                "line; name such a file"
-            ) from error
-        except UnicodeDecodeError as error:
-            raise DataError(f"{path}: not UTF-8 text ({error}); name a vocabulary file") from error
-        # Not splitlines(): a word may hold one of Unicode's other line ends.
-        words = text.removesuffix("\n").split("\n")
-        try:
-            return Vocabulary(words)
+            return Vocabulary(read_list(path))
         except DataError as error:
             raise DataError(f"{path}: {error}") from error
 
     def write(self, path: Path) -> None:
         """Write the words, one a line."""
-        path.write_bytes("".join(f"{word}\n" for word in self.words).encode("utf-8"))
+        write_list(path, self.words)
 
     def ids(self, words: Sequence[str]) -> npt.NDArray[np.int64]:
         """The number of each word, UNKNOWN for a word that is not here."""
@@ -84,3 +74,23 @@ class Vocabulary:
             if word not in RESERVED:
                 numbers.setdefault(word, number)
         return numbers
+
+
+def read_list(path: Path | zipfile.Path) -> list[str]:
+    """The lines of a file that has a word, or a character, on each."""
+    try:
+        text = path.read_bytes().decode("utf-8")  # as bytes: "\r" may be part of a word
+    except OSError as error:
+        raise DataError(
+            f"{path}: cannot be read ({error.strerror}); expected a vocabulary with one word a "
+            "line; name such a file"
+        ) from error
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path}: not UTF-8 text ({error}); name a vocabulary file") from error
+    # Not splitlines(): a word may hold one of Unicode's other line ends.
+    return text.removesuffix("\n").split("\n")
+
+
+def write_list(path: Path, words: Iterable[str]) -> None:
+    """Write words, or characters, one a line."""
+    path.write_bytes("".join(f"{word}\n" for word in words).encode("utf-8"))

@@ -20,13 +20,7 @@ from torch.nn.functional import dropout as drop
 
 from elmo import formats
 from elmo.bilm import BiLM, BiLMOutput, BiLMState, carry_over
-from elmo.chars import (
-    NO_CHARACTER,
-    Marker,
-    Word,
-    batch_of_char_ids,
-    encode_words,
-)
+from elmo.chars import NO_CHARACTER, Marker, Word, encode_words
 from elmo.checkpoint import written_whole
 from elmo.embedded import layer_weights
 from elmo.errors import ConfigError
@@ -59,7 +53,7 @@ class _StatefulBiLM(nn.Module):
         self._state = bilm.initial_state(0)
 
     def forward(self, char_ids: Tensor) -> BiLMOutput:
-        batch = batch_of_char_ids(char_ids)
+        batch = self.bilm.reader.batch_of_char_ids(char_ids)
         output, state = carry_over(
             self._state, len(char_ids), self.bilm, lambda before: self.bilm(batch, before)
         )

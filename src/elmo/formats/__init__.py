@@ -3,12 +3,11 @@
 In: the path of a folder, an HDF5 file or a zip archive, official or ours. Out: a `Model`.
 """
 
-import io
 import zipfile
-import zlib
 from contextlib import ExitStack
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path
+from typing import Literal
 
 import h5py
 import torch
@@ -16,27 +15,18 @@ import torch
 from elmo import checkpoint
 from elmo.checkpoint import Model, written_whole
 from elmo.errors import CheckpointError
-from elmo.formats import bilm_hdf5
+from elmo.formats import bilm_hdf5, many_langs, zipped
 from elmo.softmax import build_head
 from elmo.vocab import Vocabulary
 
-HDF5_ENDINGS = (".hdf5", ".h5")
-# A damaged member fails in the decompressor; an encrypted one or a rare method cannot be read.
-BROKEN_ARCHIVE = (
-    zipfile.BadZipFile,
-    zlib.error,
-    EOFError,
-    UnicodeDecodeError,
-    RuntimeError,
-    NotImplementedError,
-)
+Kind = Literal["folder", "official", "many-langs", "zip"]
 
 
 @dataclass(frozen=True)
 class Source:
     """What a path was found to be."""
 
-    kind: str  # "folder", "official" or "zip"
+    kind: Kind
     weights: Path
     options: Path | None = None
 
@@ -44,21 +34,13 @@ class Source:
 def find(path: Path, options: Path | None = None) -> Source:
     """Say what a path is, without reading weights."""
     if path.is_dir():
-        if checkpoint.is_model_folder(path):
-            if options is not None:
-                raise CheckpointError(
-                    f"{path}: a model folder, expected without {options}, as it has its own "
-                    f"{checkpoint.CONFIG}; leave the options out"
-                )
-            return Source("folder", path / checkpoint.WEIGHTS)
-        weights = _weights_in(path)
-        return Source("official", weights, options or _options_beside(weights))
+        return _find_in_folder(path, options)
     if not path.exists():
         raise CheckpointError(
             f"{path}: no such file or folder, expected a model folder, a weights.hdf5 or a .zip; "
             "name one that is there"
         )
-    if path.suffix in HDF5_ENDINGS or h5py.is_hdf5(path):
+    if path.suffix in bilm_hdf5.ENDINGS or h5py.is_hdf5(path):
         return Source("official", path, options or _options_beside(path))
     if zipfile.is_zipfile(path):
         return Source("zip", path, options)
@@ -68,17 +50,31 @@ def find(path: Path, options: Path | None = None) -> Source:
     )
 
 
+def _find_in_folder(folder: Path, options: Path | None) -> Source:
+    if checkpoint.is_model_folder(folder):
+        if options is not None:
+            raise CheckpointError(
+                f"{folder}: a model folder, expected without {options}, as it has its own "
+                f"{checkpoint.CONFIG}; leave the options out"
+            )
+        return Source("folder", folder / checkpoint.WEIGHTS)
+    if many_langs.is_model(folder):
+        return Source("many-langs", folder / many_langs.LSTMS, options)
+    weights = _weights_in(folder)
+    return Source("official", weights, options or _options_beside(weights))
+
+
 def read(path: Path, options: Path | None = None) -> Model:
     """Open any model."""
     source = find(path, options)
     if source.kind == "folder":
         return checkpoint.load(path)
     if source.kind == "zip":
-        return _read_zip(path, source.options)
+        return zipped.read(path, source.options)
+    if source.kind == "many-langs":
+        return many_langs.read(path, source.options)
     assert source.options is not None
-    config = bilm_hdf5.read_options(_read_text(source.options), str(source.options))
-    state = bilm_hdf5.read_weights(source.weights, config, str(source.weights))
-    return Model(checkpoint.assemble(config, state, str(source.weights)))
+    return bilm_hdf5.read(source.weights, source.options)
 
 
 def attach_softmax(model: Model, softmax: Path, vocabulary: Path) -> Model:
@@ -94,7 +90,7 @@ def attach_softmax(model: Model, softmax: Path, vocabulary: Path) -> Model:
 
 def write(path: Path, model: Model) -> None:
     """Write a model: as official files if the path ends like one, else as a folder of ours."""
-    if path.suffix in HDF5_ENDINGS:
+    if path.suffix in bilm_hdf5.ENDINGS:
         write_official(path, model)
     else:
         checkpoint.save(path, model)
@@ -116,7 +112,7 @@ def write_official(weights: Path, model: Model) -> None:
 
 
 def _weights_in(folder: Path) -> Path:
-    found = sorted(p for p in folder.iterdir() if p.suffix in HDF5_ENDINGS)
+    found = sorted(p for p in folder.iterdir() if p.suffix in bilm_hdf5.ENDINGS)
     networks = [p for p in found if bilm_hdf5.has_official_layout(p)]
     if len(networks) == 1:
         return networks[0]
@@ -144,15 +140,6 @@ def _options_beside(weights: Path) -> Path:
     )
 
 
-def _read_text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise CheckpointError(
-            f"{path}: cannot be read ({error}), expected the model's options.json; name that file"
-        ) from error
-
-
 def _refuse_file_of_another_model(path: Path, text: str, weights: Path) -> None:
     """Refuse to overwrite a file that belongs to other weights in the same folder."""
     if path.exists() and not weights.exists() and path.read_bytes() != text.encode("utf-8"):
@@ -160,43 +147,3 @@ def _refuse_file_of_another_model(path: Path, text: str, weights: Path) -> None:
             f"{path}: belongs to another model, expected no such file beside {weights.name}; "
             "name another folder"
         )
-
-
-def _read_zip(path: Path, given_options: Path | None) -> Model:
-    try:
-        with zipfile.ZipFile(path) as archive:
-            for name in archive.namelist():
-                if PurePosixPath(name).is_absolute() or ".." in PurePosixPath(name).parts:
-                    raise CheckpointError(
-                        f"{path}: member {name!r} points out of the archive; expected plain names; "
-                        "do not trust this file"
-                    )
-            weights = _one_member(archive, *HDF5_ENDINGS)
-            content = io.BytesIO(archive.read(weights))
-            if given_options is None:
-                options = _one_member(archive, "options.json")
-                text, source = archive.read(options).decode("utf-8"), f"{path}:{options}"
-            else:
-                text, source = _read_text(given_options), str(given_options)
-    except BROKEN_ARCHIVE as error:
-        raise CheckpointError(
-            f"{path}: a broken archive ({error}), expected a whole .zip; fetch it again"
-        ) from error
-    config = bilm_hdf5.read_options(text, source)
-    where = f"{path}:{weights}"
-    return Model(checkpoint.assemble(config, bilm_hdf5.read_weights(content, config, where), where))
-
-
-def _one_member(archive: zipfile.ZipFile, *endings: str) -> str:
-    found = [
-        name
-        for name in archive.namelist()
-        # Macs put a hidden twin beside each file.
-        if name.endswith(endings) and not PurePosixPath(name).name.startswith(".")
-    ]
-    if len(found) != 1:
-        raise CheckpointError(
-            f"{archive.filename}: {len(found)} members end with {' or '.join(endings)}, expected "
-            "one of an ELMo model; unpack it and name the folder"
-        )
-    return found[0]

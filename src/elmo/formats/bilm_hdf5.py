@@ -5,7 +5,9 @@ conventions (a table without its first row, input and recurrent weights in one m
 transposed, a transform gate named "carry") are undone here and nowhere else.
 """
 
+import io
 import json
+import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,10 +21,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from elmo.chars import N_CHARACTERS
+from elmo.checkpoint import Model, assemble
 from elmo.config import BiLMConfig, CharCnnConfig, Direction, LstmConfig, from_mapping, nearest
 from elmo.errors import CheckpointError, ConfigError
 
 Array = NDArray[Any]
+
+ENDINGS = (".hdf5", ".h5")
 
 # Settings of a group in options.json and ours. The file counts its characters with or without the
 # row for "no character"; nobody needs that number.
@@ -60,6 +65,20 @@ class Dataset:
     write: Callable[..., Array]
 
 
+def read(weights: Path | zipfile.Path, options: Path | zipfile.Path) -> Model:
+    """Open a model from its two files, or from members of an archive."""
+    try:
+        text = options.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise CheckpointError(
+            f"{options}: cannot be read ({error}), expected the model's options.json; name that "
+            "file"
+        ) from error
+    config = read_options(text, str(options))
+    source = weights if isinstance(weights, Path) else io.BytesIO(weights.read_bytes())
+    return Model(assemble(config, read_weights(source, config, str(weights)), str(weights)))
+
+
 def read_options(text: str, where: str) -> BiLMConfig:
     """The config that an `options.json` describes."""
     try:
@@ -93,7 +112,7 @@ def read_options(text: str, where: str) -> BiLMConfig:
 
 def write_options(config: BiLMConfig) -> str:
     """The `options.json` of a config."""
-    lstm, char_cnn = config.lstm, config.char_cnn
+    lstm, char_cnn = config.lstm, _char_cnn(config)
     options = {
         "bidirectional": len(config.directions) == 2,
         "lstm": {theirs: getattr(lstm, ours) for theirs, ours in LSTM_NAMES.items()},
@@ -157,7 +176,7 @@ def read_softmax(source: Path, n_words: int, projection_dim: int) -> dict[str, T
 
 def datasets(config: BiLMConfig) -> Iterator[Dataset]:
     """Every dataset that a model with this config has."""
-    cnn, lstm = config.char_cnn, config.lstm
+    cnn, lstm = _char_cnn(config), config.lstm
     width = cnn.n_filters
     # Row 0 of our table, "no character", is zero and not in the file.
     yield Dataset(
@@ -276,6 +295,15 @@ def _rename(group: dict[str, Any], names: Mapping[str, str | None], where: str) 
     renamed = {names[key]: value for key, value in group.items()}
     renamed.pop(None, None)
     return {str(key): value for key, value in renamed.items()}
+
+
+def _char_cnn(config: BiLMConfig) -> CharCnnConfig:
+    if config.char_cnn is None or config.lexicon is not None:
+        raise CheckpointError(
+            "a model that reads words by lists of its own, expected one that reads bytes alone, as "
+            "the official layout does; keep it in a folder of ours"
+        )
+    return config.char_cnn
 
 
 def _char_dim(embedding: Any, where: str) -> Any:  # noqa: ANN401 - checked by the config
