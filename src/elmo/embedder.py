@@ -23,8 +23,8 @@ Tokens = Sequence[str]
 
 # Enough sentences side by side to keep the cores busy; see benchmarks/.
 BATCH_TOKENS = 4096
-# The widest convolution of as many words stays in the processor's cache; see benchmarks/.
-WORDS_AT_ONCE = 256
+# Bounds the memory of the convolutions where there are no kernels; more at once is no faster.
+WORDS_AT_ONCE = 512
 
 
 class Embedder:
