@@ -312,10 +312,23 @@ def test_other_types_and_autocast_are_declined():
     case = make_case()
     assert kernels.can_run(case.layers, case.rows)
     assert not kernels.can_run(case.layers, [row.double() for row in case.rows])
-    assert not kernels.can_run([layer.to(torch.bfloat16) for layer in case.layers], case.rows)
+    assert not kernels.can_run([layer.half() for layer in case.layers], case.rows)
     case = make_case()
     with torch.autocast("cpu", dtype=torch.bfloat16):
         assert not kernels.can_run(case.layers, case.rows)
+
+
+def test_weights_in_bfloat16_give_what_the_same_weights_give_in_float32():
+    for lengths in ((4,), (4, 3, 3), (3,) * 20):  # in one tile, and in several
+        case = make_case(lengths=lengths, dim=37, projection_dim=21)
+        halves = [layer.to(torch.bfloat16) for layer in case.layers]
+        with torch.no_grad():
+            assert kernels.can_run(halves, case.rows)
+            found = case.run_fast()
+            case.layers = [layer.float() for layer in halves]
+            assert_close(found, case.run_reference(), 1e-5)
+    case.layers = [layer.to(torch.bfloat16) for layer in case.layers]
+    assert not kernels.can_run(case.layers, case.rows)  # gradients are wanted
 
 
 def test_without_a_compiler_the_kernels_say_so(tmp_path):

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from torch.nn.functional import conv1d, embedding
 
@@ -15,12 +15,10 @@ N_VECTORS = 20
 
 
 def make_parameters(filters, char_dim, seed=0):
-    """Small whole numbers: sums are exact, so both sides find the same highest places."""
     generator = torch.Generator().manual_seed(seed)
 
     def leaf(*shape):
-        numbers = torch.randint(-50, 50, shape, generator=generator)
-        return numbers.float().requires_grad_()
+        return torch.randn(shape, generator=generator).requires_grad_()
 
     vectors = leaf(N_VECTORS, char_dim)
     with torch.no_grad():
@@ -29,8 +27,25 @@ def make_parameters(filters, char_dim, seed=0):
 
 
 def find_plainly(char_ids, vectors, filters):
-    characters = embedding(char_ids, vectors, padding_idx=0).transpose(1, 2)
-    return torch.cat([conv1d(characters, *each).amax(-1) for each in filters], dim=-1)
+    """In double precision: torch's float32 convolution is not exact enough to compare with."""
+    characters = embedding(char_ids, vectors.double(), padding_idx=0).transpose(1, 2)
+    return torch.cat(
+        [conv1d(characters, w.double(), b.double()).amax(-1) for w, b in filters], dim=-1
+    )
+
+
+def has_clear_winners(char_ids, vectors, filters):
+    """Whether no filter answers almost equally to two windows of unlike characters."""
+    characters = vectors.double()[char_ids].transpose(1, 2)
+    for weight, bias in filters:
+        answers = conv1d(characters, weight.double(), bias.double())  # (U, n, windows)
+        is_top = answers > answers.amax(-1, keepdim=True) - 1e-4
+        windows = char_ids.unfold(1, weight.shape[2], 1)  # (U, windows, width)
+        first = windows[torch.arange(len(windows))[:, None], is_top.int().argmax(-1)]
+        is_alike = (windows[:, None] == first[:, :, None]).all(-1)  # (U, n, windows)
+        if (is_top & ~is_alike).any():
+            return False
+    return True
 
 
 def flatten(vectors, filters):
@@ -51,16 +66,17 @@ def test_highest_values_and_all_gradients_equal_torchs(filters, char_dim, words,
     padding = N_VECTORS - 1
     char_ids = torch.tensor([word + [padding] * (n_characters - len(word)) for word in words])
     vectors, filters = make_parameters(filters, char_dim, seed)
+    assume(has_clear_winners(char_ids, vectors, filters))
     found = kernels.find_highest(char_ids, vectors, filters, 0)
     expected = find_plainly(char_ids, vectors, filters)
-    torch.testing.assert_close(found, expected, rtol=0, atol=0.01)
-    weights = torch.randint(-9, 9, expected.shape).float().relu()
+    torch.testing.assert_close(found.double(), expected, rtol=0, atol=1e-5)
+    weights = torch.randn_like(found).relu()
     for one, other in zip(
         torch.autograd.grad(found, flatten(vectors, filters), weights),
-        torch.autograd.grad(expected, flatten(vectors, filters), weights),
+        torch.autograd.grad(expected, flatten(vectors, filters), weights.double()),
         strict=True,
     ):
-        torch.testing.assert_close(one, other, rtol=1e-4, atol=0.05)
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-4)
 
 
 def test_released_filters_are_as_exact_as_double_precision_rounded():
@@ -69,8 +85,7 @@ def test_released_filters_are_as_exact_as_double_precision_rounded():
     vectors = torch.rand(262, 16) * 2 - 1
     sizes = [(1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024)]
     filters = [(torch.randn(n, 16, width) / 10, torch.randn(n)) for width, n in sizes]
-    doubles = [(weight.double(), bias.double()) for weight, bias in filters]
-    expected = find_plainly(char_ids, vectors.double(), doubles)
+    expected = find_plainly(char_ids, vectors, filters)
     found = kernels.find_highest(char_ids, vectors, filters, 0)
     torch.testing.assert_close(found.double(), expected, rtol=0, atol=2e-6)
 

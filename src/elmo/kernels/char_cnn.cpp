@@ -95,9 +95,9 @@ static void fill_table(const Words& words, const Reading& reading, const Task& t
   for (int64_t c = 0; c < reading.n_used(); ++c)
     std::memcpy(vectors.get() + c * words.char_dim, reading.vector(c), words.char_dim * 4);
   for (int64_t k = 0; k < convolution.width; ++k) {
-    pack({words.char_dim, task.n_columns(), words.char_dim}, weights.get(),
+    pack({words.char_dim, task.n_columns(), words.char_dim}, as_packed(weights.get()),
          [&](int64_t f) { return filter_at(words, task, f, k); }, convolution.width);
-    multiply(reading.n_used(), vectors.get(), words.char_dim, weights.get(), words.char_dim,
+    multiply(reading.n_used(), vectors.get(), words.char_dim, as_panel(weights.get()), words.char_dim,
              table + k * reading.n_used() * kPanel, kPanel, false);
   }
 }
@@ -155,16 +155,16 @@ static void differentiate(const Words& words, const Reading& reading, const Task
   const Packing packing{task.n_columns(), char_dim, kPanel};
   Scratch weights(packing.size());
   for (int64_t k = 0; k < width; ++k) {
-    multiply(char_dim, vectors.get(), n_used, grad_table.get() + k * step, n_used,
+    multiply(char_dim, vectors.get(), n_used, as_panel(grad_table.get() + k * step), n_used,
              grad_weight.get(), kPanel, false);
     for (int64_t f = 0; f < task.n_columns(); ++f)
       for (int64_t e = 0; e < char_dim; ++e)
         convolution.grad_weight[((task.first + f) * char_dim + e) * width + k] =
             grad_weight.get()[e * kPanel + f];
-    pack(packing, weights.get(), [&](int64_t e) { return filter_at(words, task, 0, k) + e * width; },
+    pack(packing, as_packed(weights.get()), [&](int64_t e) { return filter_at(words, task, 0, k) + e * width; },
          char_dim * width);
     for (int64_t panel = 0; panel < packing.n_panels(); ++panel)
-      multiply(n_used, grad_table.get() + k * step, kPanel, weights.get() + packing.offset(0, panel),
+      multiply(n_used, grad_table.get() + k * step, kPanel, as_packed(weights.get()).panel(packing, 0, panel),
                task.n_columns(), grad_vectors + panel * kPanel, grad_stride, k > 0);
   }
 }

@@ -8,7 +8,8 @@
 struct Highway {
   int64_t n_rows, row_stride, dim;
   const float *rows, *weight, *bias, *gate_weight, *gate_bias;  // weights (dim, dim)
-  float *packed, *out;                                          // out (n_rows, dim)
+  Packed packed;
+  float* out;  // (n_rows, dim)
 
   // Panels stand in pairs: gate, then transform, of the same outputs.
   Packing packing() const { return {dim, 2 * round_up(dim, kPanel), kDepth}; }
@@ -42,7 +43,7 @@ static void run_highway(const Highway& highway, int64_t first_row, int64_t first
   for (int64_t block = 0; block * kDepth < highway.dim; ++block)
     for (int64_t panel = 0; panel < n_panels; ++panel)
       multiply(n_rows, highway.rows + first_row * highway.row_stride + block * kDepth,
-               highway.row_stride, highway.packed + packing.offset(block, first_panel + panel),
+               highway.row_stride, highway.packed.panel(packing, block, first_panel + panel),
                packing.depth_of(block), sums.get() + panel * kPanel, kStride, block > 0);
   for (int64_t row = 0; row < n_rows; ++row)
     for (int64_t panel = 0; panel < n_panels; panel += 2)

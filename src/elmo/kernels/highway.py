@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from elmo.kernels import library
 from elmo.kernels.kept import Kept
-from elmo.kernels.library import HighwayStructure, address
+from elmo.kernels.library import HighwayStructure, address, allocate_packed
 
 # Rows a little more than a power of two apart do not compete for the same cache set.
 GAP = 16
@@ -36,11 +36,12 @@ def run_highway(transform: nn.Linear, gate: nn.Linear, rows: Tensor) -> Tensor:
 
 def _pack(dim: int, parameters: Sequence[Tensor]) -> tuple[HighwayStructure, list[Tensor]]:
     """What the C++ side reads, and the tensors that hold it."""
-    held = [each.detach().contiguous() for each in parameters]
+    held = [each.detach().float().contiguous() for each in parameters]
     highway = HighwayStructure(dim=dim)
     for name, tensor in zip(("weight", "bias", "gate_weight", "gate_bias"), held, strict=True):
         setattr(highway, name, address(tensor))
-    held.append(torch.empty(library.opened().elmo_packed_highway_size(highway)))
-    highway.packed = address(held[-1])
+    size = library.opened().elmo_packed_highway_size(highway)
+    highway.packed, room = allocate_packed(size, parameters[0].dtype)
+    held.append(room)
     library.call("pack_highway", [highway])
     return highway, held

@@ -69,7 +69,7 @@ def infer(
 
 
 def _own(state: Tensor) -> Tensor:
-    return state.detach().clone(memory_format=torch.contiguous_format)
+    return state.detach().float().clone(memory_format=torch.contiguous_format)
 
 
 def _cut(batch_sizes: Tensor, max_tokens: int, is_whole: bool) -> Iterator[slice]:

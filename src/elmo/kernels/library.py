@@ -17,6 +17,12 @@ from elmo.kernels.build import BuildError, built_library
 _logger = logging.getLogger(__name__)
 
 
+class PackedStructure(ctypes.Structure):
+    """`struct Packed` of matrix.h."""
+
+    _fields_ = (("stored", c_void_p), ("format", c_int64))
+
+
 class LayerStructure(ctypes.Structure):
     """`struct Layer` of lstm.h."""
 
@@ -25,8 +31,8 @@ class LayerStructure(ctypes.Structure):
         *((name, c_float) for name in ("cell_clip", "projection_clip")),
         *((name, c_void_p) for name in ("input_weight", "recurrent_weight", "bias")),
         ("projection_weight", c_void_p),
-        *((name, c_void_p) for name in ("input", "recurrent", "projection")),
-        *((name, c_void_p) for name in ("recurrent_transposed", "projection_transposed")),
+        *((name, PackedStructure) for name in ("input", "recurrent", "projection")),
+        *((name, PackedStructure) for name in ("recurrent_transposed", "projection_transposed")),
     )
 
 
@@ -73,7 +79,8 @@ class HighwayStructure(ctypes.Structure):
     _fields_ = (
         *((name, c_int64) for name in ("n_rows", "row_stride", "dim")),
         *((name, c_void_p) for name in ("rows", "weight", "bias", "gate_weight", "gate_bias")),
-        *((name, c_void_p) for name in ("packed", "out")),
+        ("packed", PackedStructure),
+        ("out", c_void_p),
     )
 
 
@@ -143,3 +150,13 @@ def opened() -> ctypes.CDLL:
     library = load()
     assert library is not None, "callers ask is_available() first"
     return library
+
+
+# In the order of `enum Format` in matrix.h.
+FORMATS = (torch.float32, torch.bfloat16)
+
+
+def allocate_packed(size: int, dtype: torch.dtype) -> tuple[PackedStructure, Tensor]:
+    """Room for packed weights, and the tensor that holds it."""
+    held = torch.empty(size, dtype=dtype)
+    return PackedStructure(address(held), FORMATS.index(dtype)), held

@@ -16,8 +16,8 @@ struct Layer {
   int64_t input_dim, dim, projection_dim;
   float cell_clip, projection_clip;  // infinity: no clip
   const float *input_weight, *recurrent_weight, *bias, *projection_weight;
-  // Packed weights, and the last two's transposes for the way back; null where not wanted.
-  float *input, *recurrent, *projection, *recurrent_transposed, *projection_transposed;
+  // Packed weights, and the last two's transposes for the way back.
+  Packed input, recurrent, projection, recurrent_transposed, projection_transposed;
 
   int64_t padded_dim() const { return round_up(dim, kLanes); }
   int64_t gates_dim() const { return 4 * padded_dim(); }

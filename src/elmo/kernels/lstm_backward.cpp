@@ -60,7 +60,7 @@ class Backward {
       const int64_t number = first / kPanelsAtOnce;
       for (int64_t panel = 0; panel < packing.n_panels(); ++panel)
         multiply(n_running, grad_gates_.get(), kDepth + kGap,
-                 layer_.recurrent_transposed + packing.offset(number, panel),
+                 layer_.recurrent_transposed.panel(packing, number, panel),
                  packing.depth_of(number), grad_previous_.get() + panel * kPanel, previous_stride_,
                  number > 0);
     }
@@ -93,8 +93,7 @@ class Backward {
 
   void differentiate_units(int64_t n_running, int64_t token, int64_t panel, float* grad_gates) {
     multiply(n_running, grad_hidden_.get(), hidden_stride_,
-             layer_.projection_transposed +
-                 layer_.projection_transposed_packing().offset(0, panel),
+             layer_.projection_transposed.panel(layer_.projection_transposed_packing(), 0, panel),
              layer_.projection_dim, grad_exposed_.get(), kPanel, false);
     const int64_t n_halves = std::min<int64_t>(2, layer_.n_unit_blocks() - 2 * panel);
     for (int64_t r = 0; r < n_running; ++r)

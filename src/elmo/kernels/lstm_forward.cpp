@@ -8,19 +8,19 @@ static void pack_layer(const Layer& layer, int64_t part) {
     return row < 0 ? nullptr : weight + row * depth;
   };
   const int64_t n_inputs = layer.input_dim, n_projected = layer.projection_dim;
-  if (part == 0 && layer.input != nullptr)
+  if (part == 0 && layer.input.is_wanted())
     pack(layer.input_packing(), layer.input,
          [&](int64_t n) { return gate(layer.input_weight, n, n_inputs); });
-  if (part == 1 && layer.recurrent != nullptr)
+  if (part == 1 && layer.recurrent.is_wanted())
     pack(layer.recurrent_packing(), layer.recurrent,
          [&](int64_t n) { return gate(layer.recurrent_weight, n, n_projected); });
-  if (part == 2 && layer.projection != nullptr)
+  if (part == 2 && layer.projection.is_wanted())
     pack(layer.projection_packing(), layer.projection,
          [&](int64_t n) { return layer.projection_weight + n * layer.dim; });
-  if (part == 3 && layer.recurrent_transposed != nullptr)
+  if (part == 3 && layer.recurrent_transposed.is_wanted())
     pack_rows(layer.recurrent_transposed_packing(), layer.recurrent_transposed,
               [&](int64_t k) { return gate(layer.recurrent_weight, k, n_projected); });
-  if (part == 4 && layer.projection_transposed != nullptr)
+  if (part == 4 && layer.projection_transposed.is_wanted())
     pack_rows(layer.projection_transposed_packing(), layer.projection_transposed,
               [&](int64_t k) { return layer.projection_weight + k * layer.dim; });
 }
@@ -36,7 +36,7 @@ static void multiply_inputs(const Pass& pass, int64_t first, int64_t last) {
     for (int64_t block = first; block < last; ++block) {
       for (int64_t half = 0; half < 2; ++half)
         multiply(n_rows, pass.rows + row * layer.input_dim, layer.input_dim,
-                 layer.input + packing.offset(0, 2 * block + half), layer.input_dim,
+                 layer.input.panel(packing, 0, 2 * block + half), layer.input_dim,
                  sums.get() + half * kPanel, 2 * kPanel, false);
       Vector bias[4];
       for (int64_t column = 0; column < 4 * kLanes; ++column) {
@@ -95,7 +95,7 @@ class Forward {
       const int64_t number = first / kBlocksAtOnce;
       for (int64_t panel = 0; panel < packing.n_panels(); ++panel)
         multiply(n_running, exposed_.get(), kDepth + kGap,
-                 layer_.projection + packing.offset(number, panel), packing.depth_of(number),
+                 layer_.projection.panel(packing, number, panel), packing.depth_of(number),
                  projected_.get() + panel * kPanel, projected_stride_, number > 0);
     }
     end_step(n_running, token);
@@ -118,7 +118,7 @@ class Forward {
     const Packing packing = layer_.recurrent_packing();
     for (int64_t half = 0; half < 2; ++half)
       multiply(n_running, hidden_.get(), hidden_stride_,
-               layer_.recurrent + packing.offset(0, 2 * block + half), layer_.projection_dim,
+               layer_.recurrent.panel(packing, 0, 2 * block + half), layer_.projection_dim,
                gates_.get() + half * kPanel, 2 * kPanel, false);
     const int64_t gates_dim = layer_.gates_dim(), padded_dim = layer_.padded_dim();
     for (int64_t r = 0; r < n_running; ++r) {

@@ -13,6 +13,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #if defined(LANES)
@@ -62,6 +63,19 @@ class Scratch {
   float* floats_;
 };
 
+// How packed weights are stored. bfloat16 is computed with as float32, but read with half of the
+// memory's effort, which is what few rows wait for. (int8 was no faster still: it took longer to take
+// apart than to read.)
+enum Format : int64_t { kFloat32, kBfloat16 };
+
+// One panel of a block. For bfloat16 a 32-bit lane holds the left and the right column, so that a
+// shift and a mask take them apart.
+struct Panel {
+  const char* stored;
+  Format format;
+  int64_t row_bytes() const { return format == kFloat32 ? 4 * kPanel : 2 * kPanel; }
+};
+
 // Where element (k, n) of packed weights stands: blocks of `block_depth` rows, in them the panels.
 // `block_depth` >= K gives whole panels one after the other.
 struct Packing {
@@ -76,30 +90,68 @@ struct Packing {
   }
 };
 
+// Packed weights; mirrored in library.py. Without `stored` they are not wanted.
+struct Packed {
+  char* stored;
+  Format format;
+
+  bool is_wanted() const { return stored != nullptr; }
+  Panel panel(const Packing& packing, int64_t block, int64_t number) const {
+    const int64_t n_bytes = format == kFloat32 ? 4 : 2;
+    return {stored + packing.offset(block, number) * n_bytes, format};
+  }
+};
+static inline Packed as_packed(float* weights) {
+  return {reinterpret_cast<char*>(weights), kFloat32};
+}
+static inline Panel as_panel(const float* weights) {
+  return {reinterpret_cast<const char*>(weights), kFloat32};
+}
+
+static inline uint16_t round_to_bfloat16(float value) {
+  uint32_t bits;
+  std::memcpy(&bits, &value, 4);
+  return static_cast<uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+
+// Store the k-th row's weight of a column of a panel.
+static inline void store_weight(const Panel& panel, int64_t k, int64_t column, float value) {
+  char* row = const_cast<char*>(panel.stored) + k * panel.row_bytes();
+  if (panel.format == kFloat32)
+    reinterpret_cast<float*>(row)[column] = value;
+  else
+    reinterpret_cast<uint16_t*>(row)[2 * (column % kLanes) + column / kLanes] =
+        round_to_bfloat16(value);
+}
+
 // Pack weights whose column n stands in memory as column(n)[k * stride]; a null column is zero.
 template <typename Column>
-static void pack(const Packing& packing, float* packed, Column column, int64_t stride = 1) {
-  for (int64_t panel = 0; panel < packing.n_panels(); ++panel) {
+static void pack(const Packing& packing, const Packed& packed, Column column, int64_t stride = 1) {
+  for (int64_t number = 0; number < packing.n_panels(); ++number) {
     const float* columns[kPanel];
-    for (int64_t n = 0; n < kPanel; ++n)
-      columns[n] = panel * kPanel + n < packing.n_columns ? column(panel * kPanel + n) : nullptr;
+    for (int64_t n = 0; n < kPanel; ++n) {
+      const int64_t place = number * kPanel + n;
+      columns[n] = place < packing.n_columns ? column(place) : nullptr;
+    }
     for (int64_t k = 0; k < packing.depth; ++k) {
       const int64_t block = k / packing.block_depth;
-      float* to = packed + packing.offset(block, panel) + (k - block * packing.block_depth) * kPanel;
+      const Panel panel = packed.panel(packing, block, number);
       for (int64_t n = 0; n < kPanel; ++n)
-        to[n] = columns[n] == nullptr ? 0.0f : columns[n][k * stride];
+        store_weight(panel, k - block * packing.block_depth, n,
+                     columns[n] == nullptr ? 0.0f : columns[n][k * stride]);
     }
   }
 }
 
-// The same of weights whose row k stands in memory as row(k)[n]; a null row is zero.
+// The same of weights whose row k stands in memory as row(k)[n]; float32 only.
 template <typename Row>
-static void pack_rows(const Packing& packing, float* packed, Row row) {
+static void pack_rows(const Packing& packing, const Packed& packed, Row row) {
   for (int64_t k = 0; k < packing.depth; ++k) {
     const float* from = row(k);
     const int64_t block = k / packing.block_depth;
     for (int64_t panel = 0; panel < packing.n_panels(); ++panel) {
-      float* to = packed + packing.offset(block, panel) + (k - block * packing.block_depth) * kPanel;
+      float* to = reinterpret_cast<float*>(packed.stored) + packing.offset(block, panel) +
+                  (k - block * packing.block_depth) * kPanel;
       const int64_t n_left = std::min<int64_t>(kPanel, packing.n_columns - panel * kPanel);
       std::memset(to, 0, kPanel * 4);
       if (from != nullptr) std::memcpy(to, from + panel * kPanel, n_left * 4);
@@ -107,76 +159,121 @@ static void pack_rows(const Packing& packing, float* packed, Row row) {
   }
 }
 
-// out (kRows, kPanel) = or += rows (kRows, depth) x weights (depth, kPanel), while `next` is
-// fetched from memory, one cache line every few steps.
+// The weights of row k of a panel, left and right column vector.
+struct Pair {
+  Vector left, right;
+};
+
+template <Format kFormat>
+static inline Pair load_weights(const char* stored, int64_t k) {
+  const float* lanes = reinterpret_cast<const float*>(stored);
+  if constexpr (kFormat == kFloat32) return {load(lanes + k * kPanel), load(lanes + k * kPanel + kLanes)};
+  const Integers bits = (Integers)load(lanes + k * kLanes);
+  return {(Vector)(bits << 16), (Vector)(bits & static_cast<int32_t>(0xffff0000))};
+}
+
+// What a tile's product reads and writes.
+struct Tile {
+  const float* rows;
+  int64_t row_stride;
+  Panel panel;
+  int64_t depth;
+  float* out;
+  int64_t out_stride;
+  bool adds;
+  const char* next;  // weights to fetch meanwhile, `next_step` bytes for every row of weights
+  int64_t next_step;
+};
+
+// out (kRows, kPanel) = or += rows (kRows, depth) x panel (depth, kPanel).
 // Few rows leave few accumulators, so the depth is dealt out over `kWays` sets of them: the
 // processor needs about eight independent sums to be busy.
-template <int kRows>
-static void multiply_tile(const float* rows, int64_t row_stride, const float* weights,
-                                 int64_t depth, float* out, int64_t out_stride, bool adds,
-                                 const char* next, int64_t next_step) {
+template <int kRows, Format kFormat>
+static void multiply_tile(const Tile& tile) {
   constexpr int kWays = kRows == 1 ? 4 : kRows <= 3 ? 2 : 1;
+  const int64_t row_stride = tile.row_stride, depth = tile.depth, next_step = tile.next_step;
+  const float* rows = tile.rows;
+  const char *stored = tile.panel.stored, *next = tile.next;
   Vector sums[kWays][kRows][2] = {};
   int64_t k = 0;
   for (; k + kWays <= depth; k += kWays) {
 #pragma GCC unroll 4
     for (int way = 0; way < kWays; ++way) {
       __builtin_prefetch(next + (k + way) * next_step, 0, 2);
-      const Vector left = load(weights + (k + way) * kPanel);
-      const Vector right = load(weights + (k + way) * kPanel + kLanes);
+      const Pair weights = load_weights<kFormat>(stored, k + way);
 #pragma GCC unroll 12
       for (int row = 0; row < kRows; ++row) {
         const Vector value = splat(rows[row * row_stride + k + way]);
-        sums[way][row][0] += value * left;
-        sums[way][row][1] += value * right;
+        sums[way][row][0] += value * weights.left;
+        sums[way][row][1] += value * weights.right;
       }
     }
   }
-  for (; k < depth; ++k)
-    for (int row = 0; row < kRows; ++row)
-      for (int half = 0; half < 2; ++half)
-        sums[0][row][half] +=
-            splat(rows[row * row_stride + k]) * load(weights + k * kPanel + half * kLanes);
+  for (; k < depth; ++k) {
+    const Pair weights = load_weights<kFormat>(stored, k);
+    for (int row = 0; row < kRows; ++row) {
+      sums[0][row][0] += splat(rows[row * row_stride + k]) * weights.left;
+      sums[0][row][1] += splat(rows[row * row_stride + k]) * weights.right;
+    }
+  }
 #pragma GCC unroll 12
   for (int row = 0; row < kRows; ++row)
 #pragma GCC unroll 2
     for (int half = 0; half < 2; ++half) {
-      float* to = out + row * out_stride + half * kLanes;
+      float* to = tile.out + row * tile.out_stride + half * kLanes;
       Vector sum = sums[0][row][half];
       for (int way = 1; way < kWays; ++way) sum += sums[way][row][half];
-      store(to, adds ? load(to) + sum : sum);
+      store(to, tile.adds ? load(to) + sum : sum);
     }
 }
 
-typedef void (*TileProduct)(const float*, int64_t, const float*, int64_t, float*, int64_t, bool,
-                            const char*, int64_t);
+typedef void (*TileProduct)(const Tile&);
 
-constexpr TileProduct kTileProducts[] = {
-    nullptr,         multiply_tile<1>, multiply_tile<2>,  multiply_tile<3>,  multiply_tile<4>,
-    multiply_tile<5>, multiply_tile<6>,
-#if defined(__AVX512F__) || defined(__aarch64__)
-    multiply_tile<7>, multiply_tile<8>, multiply_tile<9>, multiply_tile<10>, multiply_tile<11>,
-    multiply_tile<12>,
-#endif
-};
+// multiply_tile for 0, 1, ... kTileRows rows.
+template <Format kFormat, int... kRows>
+static TileProduct tile_product(int64_t n_rows, std::integer_sequence<int, kRows...>) {
+  static constexpr TileProduct products[] = {multiply_tile<kRows + 1, kFormat>...};
+  return products[n_rows - 1];
+}
+template <Format kFormat>
+static TileProduct tile_product(int64_t n_rows) {
+  return tile_product<kFormat>(n_rows, std::make_integer_sequence<int, kTileRows>());
+}
+
+static void expand(const Panel& panel, int64_t depth, float* weights) {
+  for (int64_t k = 0; k < depth; ++k, weights += kPanel) {
+    const Pair row = load_weights<kBfloat16>(panel.stored, k);
+    store(weights, row.left);
+    store(weights + kLanes, row.right);
+  }
+}
 
 // out (n_rows, kPanel) = or += rows (n_rows, depth) x one panel. The rows are dealt evenly to
 // tiles; meanwhile the weights that follow in memory, the next block's, are fetched.
-static inline void multiply(int64_t n_rows, const float* rows, int64_t row_stride,
-                            const float* panel, int64_t depth, float* out, int64_t out_stride,
-                            bool adds) {
+static void multiply(int64_t n_rows, const float* rows, int64_t row_stride, Panel panel,
+                     int64_t depth, float* out, int64_t out_stride, bool adds) {
   const int64_t n_tiles = (n_rows + kTileRows - 1) / kTileRows;
   if (n_tiles == 0) return;
   for (int64_t first = 0; first < depth; first += kDepth, adds = true) {
     const int64_t block_depth = std::min(kDepth, depth - first);
-    const float* weights = panel + first * kPanel;
-    const char* next = reinterpret_cast<const char*>(weights + block_depth * kPanel);
-    const int64_t next_step = kPanel * 4 / n_tiles;
-    for (int64_t tile = 0, row = 0; tile < n_tiles; ++tile) {
-      const int64_t end = (tile + 1) * n_rows / n_tiles;
-      kTileProducts[end - row](rows + row * row_stride + first, row_stride, weights, block_depth,
-                               out + row * out_stride, out_stride, adds,
-                               next + tile * block_depth * next_step, next_step);
+    Tile tile{rows + first, row_stride, panel, block_depth, out, out_stride, adds,
+              panel.stored + block_depth * panel.row_bytes(), panel.row_bytes() / n_tiles};
+    panel.stored = tile.next;
+    if (panel.format == kBfloat16 && n_tiles == 1) {
+      tile_product<kBfloat16>(n_rows)(tile);
+      continue;
+    }
+    alignas(64) float expanded[kDepth * kPanel];
+    if (panel.format == kBfloat16) {  // once for all tiles
+      expand(tile.panel, block_depth, expanded);
+      tile.panel = as_panel(expanded);
+    }
+    for (int64_t number = 0, row = 0; number < n_tiles; ++number) {
+      const int64_t end = (number + 1) * n_rows / n_tiles;
+      tile_product<kFloat32>(end - row)(tile);
+      tile.rows += (end - row) * row_stride;
+      tile.out += (end - row) * out_stride;
+      tile.next += block_depth * tile.next_step;
       row = end;
     }
   }

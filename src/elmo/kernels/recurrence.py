@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from elmo.kernels import library
-from elmo.kernels.library import LayerStructure, PassStructure, address
+from elmo.kernels.library import LayerStructure, PassStructure, address, allocate_packed
 
 State = tuple[Tensor, Tensor]  # hidden (B, P), cell (B, H)
 
@@ -49,6 +49,11 @@ class Weights:
     projection_weight: Tensor  # (P, H)
     cell_clip: float | None
     projection_clip: float | None
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """In which the weights are stored; the work is done in float32."""
+        return self.recurrent_weight.dtype
 
     @property
     def dim(self) -> int:
@@ -100,7 +105,7 @@ def pack_weights(weights: Sequence[Weights], parts: Sequence[str]) -> list[Packe
     packed = []
     for weight in weights:
         tensors = [
-            tensor.detach().contiguous()
+            tensor.detach().float().contiguous()
             for tensor in (
                 weight.input_weight,
                 weight.recurrent_weight,
@@ -120,8 +125,9 @@ def pack_weights(weights: Sequence[Weights], parts: Sequence[str]) -> list[Packe
         library.opened().elmo_packed_sizes(structure, sizes)
         for name, size in zip((*FORWARD_PARTS, *BACKWARD_PARTS), sizes, strict=True):
             if name in parts:
-                tensors.append(torch.empty(size))
-                setattr(structure, name, address(tensors[-1]))
+                part, held = allocate_packed(size, weight.dtype)
+                setattr(structure, name, part)
+                tensors.append(held)
         packed.append(PackedLayer(structure, tuple(tensors)))
     library.call("pack", [each.structure for each in packed])
     return packed
