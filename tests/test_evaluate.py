@@ -16,7 +16,7 @@ from elmo.config import tiny
 from elmo.errors import CheckpointError, DataError
 from elmo.evaluate import measure, measure_text
 from elmo.softmax import build_head
-from elmo.streams import WordEncoder
+from elmo.stream_batch import WordEncoder
 from elmo.vocab import BEGIN, END, Vocabulary
 
 SENTENCES = [["a", "b", "c", "a"], ["b"], ["c", "zebra", "b"], ["a", "a"], ["never", "b", "c"]]

@@ -27,7 +27,8 @@ from elmo.processes import Processes
 from elmo.report import read_metrics
 from elmo.run_folder import RunFolder
 from elmo.softmax import build_head
-from elmo.streams import Streams, WordEncoder
+from elmo.stream_batch import WordEncoder
+from elmo.streams import Streams
 from elmo.trainer import Texts
 
 ALONE = Processes(0, 1, torch.device("cpu"))
@@ -377,3 +378,11 @@ def test_metrics_reach_tensorboard_and_the_curve_is_drawn(texts, tmp_path):
     train(texts, tmp_path)
     assert list((tmp_path / "tensorboard").glob("events.*"))
     assert (tmp_path / "learning_curve.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_training_in_bfloat16_stays_near_float32(texts, tmp_path):
+    train(texts, tmp_path / "full", "train.dropout=0.0")
+    train(texts, tmp_path / "half", "train.dropout=0.0", "train.dtype=bfloat16")
+    full, half = losses(tmp_path / "full"), losses(tmp_path / "half")
+    assert full != half
+    assert all(abs(full[step] - half[step]) < 0.05 for step in full)

@@ -9,7 +9,8 @@ import torch
 from elmo.chars import Marker, encode_words
 from elmo.corpus import build_cache
 from elmo.lexicon import Lexicon, WordReader
-from elmo.streams import Streams, WordEncoder, pack_sentences
+from elmo.stream_batch import WordEncoder, pack_sentences
+from elmo.streams import Streams
 from elmo.vocab import BEGIN, END
 
 DOCUMENTS = [

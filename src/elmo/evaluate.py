@@ -18,7 +18,7 @@ from elmo.corpus import TokenCache, split_line
 from elmo.errors import CheckpointError, DataError
 from elmo.shards import find_shards, read_lines
 from elmo.softmax import Head
-from elmo.streams import WordEncoder, pack_sentences
+from elmo.stream_batch import WordEncoder, pack_sentences
 from elmo.vocab import UNKNOWN
 
 POSITIONS_AT_ONCE = 4096

@@ -26,7 +26,7 @@ from elmo.pretrain_config import PretrainConfig
 from elmo.processes import Processes
 from elmo.run_folder import RunFolder
 from elmo.softmax import build_head
-from elmo.streams import WordEncoder
+from elmo.stream_batch import WordEncoder
 from elmo.trainer import Texts, Trainer
 
 # Gentler and shorter than pre-training; small texts are measured often and soon learned by heart.

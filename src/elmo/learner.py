@@ -27,7 +27,8 @@ from elmo.optimisers import (
 )
 from elmo.pretrain_config import OptimiserConfig, PretrainConfig
 from elmo.processes import Processes
-from elmo.streams import StreamBatch, Streams
+from elmo.stream_batch import StreamBatch
+from elmo.streams import Streams
 
 
 @dataclass(frozen=True)

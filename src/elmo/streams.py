@@ -3,73 +3,26 @@
 In: a `TokenCache` and the number of a step. Out: the `StreamBatch` of that step, a function of the
 number alone, so that a run can go on anywhere. An epoch is all documents in an order of its own;
 row b of B reads the b-th of B equal parts of it, then goes on with its part of the next epoch.
-Shapes: B rows, T steps, N packed tokens (T * B here), U distinct words, C characters.
+Shapes: B rows, T steps, N = T * B packed tokens.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
-import torch
-from torch import Tensor
 
-from elmo.chars import Marker, Word
-from elmo.checkpoint import Model
+from elmo.chars import Word
 from elmo.config import Direction
 from elmo.corpus import TokenCache
-from elmo.lexicon import WordReader
-from elmo.vocab import BEGIN, END, Vocabulary
+from elmo.stream_batch import StreamBatch, WordEncoder, known_markers, make_batch
 
 # `mirrored`: the backward model reads the same sentences in the same order, each from its end, and
 # carries its state on. `same_rows`: it reads each window from its right end, from a fresh state.
 BackwardReading = Literal["mirrored", "same_rows"]
 StateReset = Literal["never", "document", "sentence"]
-
-
-@dataclass(frozen=True)
-class StreamBatch:
-    """Packed tokens to read and to predict, each direction in its own reading order."""
-
-    char_ids: Tensor  # (U, C), the distinct words of all directions
-    index: tuple[Tensor, ...]  # per direction (N,), the row of char_ids that is read
-    targets: tuple[Tensor, ...]  # per direction (N,), the number of the output word
-    resets: tuple[Tensor, ...] | None  # per direction (N,), true: the state is zero before this
-    batch_sizes: list[int]
-
-    def to(self, device: torch.device | str) -> "StreamBatch":
-        """The same batch on another device."""
-        return StreamBatch(
-            self.char_ids.to(device),
-            tuple(index.to(device) for index in self.index),
-            tuple(targets.to(device) for targets in self.targets),
-            None if self.resets is None else tuple(reset.to(device) for reset in self.resets),
-            self.batch_sizes,
-        )
-
-
-@dataclass(frozen=True)
-class WordEncoder:
-    """What a model needs of a word: its characters to read it, its number to predict it."""
-
-    vocabulary: Vocabulary
-    reader: WordReader
-
-    @staticmethod
-    def of(model: Model) -> "WordEncoder":
-        """As a model that predicts words needs it."""
-        assert model.vocabulary is not None
-        return WordEncoder(model.vocabulary, model.bilm.reader)
-
-    def char_ids(self, words: Sequence[Word]) -> Tensor:
-        """Characters of words, (U, C)."""
-        return self.reader.encode(words)
-
-    def numbers(self, words: Sequence[Word]) -> npt.NDArray[np.int64]:
-        """Numbers of output words; the first two words are the begin and the end marker."""
-        return np.concatenate([[BEGIN, END], self.vocabulary.ids(words[2:])])  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)
@@ -129,7 +82,7 @@ class Streams:
 
     def batch(self, step: int, rows: slice = slice(None)) -> StreamBatch:
         """What some of the rows read in this step."""
-        known = _markers()
+        known = known_markers()
         lines = [self._read_row(row, step, known) for row in range(self.n_rows)[rows]]
         by_direction = list(zip(*lines, strict=True))
         return make_batch(
@@ -204,54 +157,6 @@ class Streams:
         return documents, np.cumsum(np.diff(bounds)[documents])
 
 
-def pack_sentences(
-    sentences: Sequence[Sequence[str]], encoder: WordEncoder, directions: Sequence[Direction]
-) -> StreamBatch:
-    """Whole sentences, each from its start, for models to be measured on; longest first."""
-    known = _markers()
-    ordered = sorted(sentences, key=len, reverse=True)
-    items = [[0, *(known.setdefault(word, len(known)) for word in words), 1] for words in ordered]
-    lines = {"forward": items, "backward": [row[::-1] for row in items]}
-    n_steps = len(ordered[0]) + 1
-    batch_sizes = [sum(len(words) + 1 > step for words in ordered) for step in range(n_steps)]
-    return make_batch(
-        known,
-        [_pack(lines[direction], batch_sizes, 0) for direction in directions],
-        [_pack(lines[direction], batch_sizes, 1) for direction in directions],
-        None,
-        batch_sizes,
-        encoder,
-    )
-
-
-def make_batch(
-    known: Mapping[Word, int],
-    inputs: Sequence[npt.NDArray[np.int64]],
-    targets: Sequence[npt.NDArray[np.int64]],
-    resets: Sequence[npt.NDArray[np.int64]] | None,
-    batch_sizes: list[int],
-    encoder: WordEncoder,
-) -> StreamBatch:
-    """A batch of packed tokens, given as places among the words known."""
-    words = list(known)
-    # Words that are only predicted here need no characters.
-    is_read = np.zeros(len(words), dtype=bool)
-    is_read[np.concatenate(inputs)] = True
-    place = np.cumsum(is_read) - 1
-    numbers = encoder.numbers(words)
-    return StreamBatch(
-        encoder.char_ids([words[number] for number in np.flatnonzero(is_read)]),
-        tuple(torch.from_numpy(place[rows]) for rows in inputs),
-        tuple(torch.from_numpy(numbers[rows]) for rows in targets),
-        None if resets is None else tuple(torch.from_numpy(rows.astype(bool)) for rows in resets),
-        batch_sizes,
-    )
-
-
-def _markers() -> dict[Word, int]:
-    return {Marker.BEGIN_SENTENCE: 0, Marker.END_SENTENCE: 1}
-
-
 def _read_along(pieces: Sequence[_Piece], sentences: Sequence[list[int]]) -> _Line:
     """Read sentences in their order; each item predicts the next one of its sentence."""
     line = _Line([], [], [])
@@ -276,13 +181,3 @@ def _read_against(pieces: Sequence[_Piece], sentences: Sequence[list[int]]) -> _
 def _time_first(rows: Sequence[Sequence[int]]) -> npt.NDArray[np.int64]:
     """B rows of T -> (T * B,)."""
     return np.array(rows, dtype=np.int64).T.reshape(-1)
-
-
-def _pack(
-    rows: Sequence[Sequence[int]], batch_sizes: Sequence[int], first: int
-) -> npt.NDArray[np.int64]:
-    """Rows of falling length -> (N,), time first, beginning with item `first` of each row."""
-    return np.array(
-        [row[first + step] for step, n in enumerate(batch_sizes) for row in rows[:n]],
-        dtype=np.int64,
-    )

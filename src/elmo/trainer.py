@@ -7,12 +7,7 @@ and the model. What one step does is in learner.py; what is said meanwhile, in r
 import dataclasses
 import logging
 import math
-import signal
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
-from types import FrameType
 
 import elmo
 from elmo import checkpoint, kernels
@@ -21,6 +16,7 @@ from elmo.checkpoint import Model
 from elmo.corpus import TokenCache
 from elmo.errors import DataError, ElmoError
 from elmo.evaluate import Perplexity, measure, sample_sentences
+from elmo.interruption import catch_signals
 from elmo.learner import Learned, Learner
 from elmo.learning_curve import draw_curve
 from elmo.optimisers import scheduled_rate
@@ -28,7 +24,8 @@ from elmo.pretrain_config import PretrainConfig
 from elmo.processes import Processes
 from elmo.report import Report
 from elmo.run_folder import RunFolder
-from elmo.streams import Streams, WordEncoder
+from elmo.stream_batch import WordEncoder
+from elmo.streams import Streams
 from elmo.training_checkpoint import TrainingCheckpoint, load_newest, save_checkpoint
 
 MOST_STEPS_UNMEASURED = 1000
@@ -103,6 +100,7 @@ class Trainer:
             MOST_STEPS_UNMEASURED, twice_an_epoch
         )
         self._step = 0
+        self._saved_step: int | None = None
         # Since the report's last line: the losses, and when that was.
         self._losses: list[float] = []
         self._told_at = 0.0
@@ -114,7 +112,7 @@ class Trainer:
         self._resume()
         is_silent = not self._processes.is_first
         with Report(self._run.metrics, self._step, is_silent=is_silent) as report:
-            with _catch_signals() as stop:
+            with catch_signals() as stop:
                 while self._processes.agree(not (stop.is_set() or self._is_over())):
                     self._take_step(report)
             self._save()
@@ -206,12 +204,15 @@ class Trainer:
         found = self._run.read_result()
         if found is not None and found["n_steps"] == self._step:
             return Perplexity(**found["heldout"])
-        if self._config.train.patience is None or not self._run.model.exists():
-            checkpoint.save(self._run.model, self._model)
-        model = checkpoint.load(self._run.model)
-        perplexity = self._measure(model, None)
+        kept = self._model
+        if self._config.train.patience is not None and self._run.model.exists():
+            kept = checkpoint.load(self._run.model)
+            for module in (kept.bilm, kept.head):
+                assert module is not None
+                module.to(self._processes.device)
+        perplexity = self._measure(kept, None)
         report.tell_heldout(self._step, perplexity, self._plan.seconds)
-        checkpoint.save(self._run.model, model, card=self._card(perplexity))
+        checkpoint.save(self._run.model, kept, card=self._card(perplexity))
         draw_curve(self._run.metrics, self._run.path / "learning_curve.png")
         heldout = dataclasses.asdict(perplexity)
         self._run.write_result({"n_steps": self._step, "heldout": heldout})
@@ -231,6 +232,9 @@ class Trainer:
         )
 
     def _save(self) -> None:
+        if self._saved_step == self._step:
+            return
+        self._saved_step = self._step
         tensors = self._learner.tensors()  # all processes take part
         if self._processes.is_first:
             numbers = {
@@ -247,31 +251,9 @@ class Trainer:
             self._plan.start(0.0, None)
         else:
             self._learner.load(found.tensors)
-            self._step = found.step
+            self._step = self._saved_step = found.step
             self._losses = found.numbers["losses"]
             self._best = Best(**found.numbers["best"])
             self._plan.start(found.numbers["seconds"], found.numbers["n_planned"])
             log.info("going on from step %d", self._step)
         self._told_at = self._plan.seconds
-
-
-@contextmanager
-def _catch_signals() -> Iterator[threading.Event]:
-    """Set an event at Ctrl-C or SIGTERM; a second one acts as usual."""
-    stop = threading.Event()
-    if threading.current_thread() is not threading.main_thread():
-        yield stop  # only the main thread may look after signals
-        return
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-
-    def ask_to_stop(number: int, frame: FrameType | None) -> None:
-        stop.set()
-        signal.signal(number, before[signal.Signals(number)])
-
-    for number in before:
-        signal.signal(number, ask_to_stop)
-    try:
-        yield stop
-    finally:
-        for number, action in before.items():
-            signal.signal(number, action)

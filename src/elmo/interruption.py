@@ -1,0 +1,29 @@
+"""Ctrl-C and SIGTERM as a wish to stop, which a loop may follow when it is ready."""
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+
+@contextmanager
+def catch_signals() -> Iterator[threading.Event]:
+    """Set an event at Ctrl-C or SIGTERM; a second one acts as usual."""
+    stop = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield stop  # only the main thread may look after signals
+        return
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+
+    def ask_to_stop(number: int, frame: FrameType | None) -> None:
+        stop.set()
+        signal.signal(number, before[signal.Signals(number)])
+
+    for number in before:
+        signal.signal(number, ask_to_stop)
+    try:
+        yield stop
+    finally:
+        for number, action in before.items():
+            signal.signal(number, action)
