@@ -63,8 +63,8 @@ def read_context(words, direction, states=(None, None)):
     return log_softmax(layers[-1][-1]), state
 
 
-def product_of_both(forward, backward):
-    product = np.exp(forward + backward)
+def mean_of_both(forward, backward):
+    product = np.sqrt(np.exp(forward) * np.exp(backward))
     product[[BEGIN, END]] = 1e-300  # no word, but a logarithm
     return np.log(product / product[UNKNOWN:].sum())
 
@@ -77,7 +77,7 @@ def test_every_word_is_scored_by_what_stands_left_and_right_of_it_alone(scoring,
         forward, _ = read_context(tokens[:t], 0)
         backward, _ = read_context(tokens[:t:-1], 1)
         expected = {"forward": forward[number], "backward": backward[number]}
-        expected["combined"] = product_of_both(forward, backward)[number]
+        expected["combined"] = mean_of_both(forward, backward)[number]
         found = {name: words[t] for name, words in sentence.log_probabilities.items()}
         assert found == pytest.approx(expected, abs=1e-4)
     assert sentence.edges == pytest.approx(
@@ -143,7 +143,7 @@ def test_substitutes_are_the_words_that_both_contexts_expect(which, data):
     found = model.substitutes(tokens, position, k=5)
     forward, _ = read_context(tokens[:position], 0)
     backward, _ = read_context(tokens[:position:-1], 1)
-    together = product_of_both(forward, backward)
+    together = mean_of_both(forward, backward)
     ranked = [n for n in np.argsort(-together) if n > UNKNOWN][:5]
     assert [substitute.word for substitute in found] == [VOCABULARY.words[n] for n in ranked]
     for substitute, number in zip(found, ranked, strict=True):

@@ -38,9 +38,11 @@ class Substitute:
 def combine(log_probabilities: Sequence[Tensor]) -> Tensor:
     """What all directions say together of a word that must stand there: per direction (N, V).
 
-    The product of what they say each, made to sum to one over the words; the markers are none.
+    The mean of their log-probabilities, made to sum to one over the words; the markers are none.
+    Their plain product would count twice what both know anyway, that some words are frequent: on
+    held-out text it foresees words worse than one direction alone, and the mean better than both.
     """
-    together = torch.stack(list(log_probabilities)).sum(0)
+    together = torch.stack(list(log_probabilities)).mean(0)
     together[:, [BEGIN, END]] = -torch.inf
     return together.log_softmax(-1)  # (N, V)
 

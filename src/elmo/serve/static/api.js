@@ -1,0 +1,75 @@
+// Requests to the server this page came from.
+
+let token = sessionStorage.getItem("token");
+
+export class ApiError extends Error {
+  constructor(status, message) {
+    super(message);
+    this.status = status;
+  }
+}
+
+export function useToken(given) {
+  token = given;
+  sessionStorage.setItem("token", given);
+}
+
+export const hasToken = () => Boolean(token);
+
+export const info = () => get("/info");
+export const score = (texts) => post("/score", { texts });
+export const substitutes = (sentence, position, k) =>
+  post("/substitutes", { sentence, position, k });
+export const neighbors = (sentence, position, layers, any_word, k) =>
+  post("/neighbors", { sentence, position, layers, any_word, k });
+export const predict = (task, texts) => post(`/predict/${encodeURIComponent(task)}`, { texts });
+
+// All layers of all tokens: { texts: [{ tokens, sentences }], layers, width, values }.
+export async function embed(texts) {
+  const answer = await request("/embed", { texts, layers: "all" }, "application/vnd.safetensors");
+  return readSafetensors(await answer.arrayBuffer());
+}
+
+async function get(path) {
+  return (await request(path)).json();
+}
+
+async function post(path, body) {
+  return (await request(path, body)).json();
+}
+
+async function request(path, body, accept = "application/json") {
+  const headers = { Accept: accept };
+  if (token) headers.Authorization = `Bearer ${token}`;
+  if (body) headers["Content-Type"] = "application/json";
+  let answer;
+  try {
+    answer = await fetch(path, {
+      method: body ? "POST" : "GET",
+      headers,
+      body: body && JSON.stringify(body),
+    });
+  } catch {
+    throw new ApiError(0, "The server does not answer. Is it still running?");
+  }
+  if (!answer.ok) {
+    const told = await answer.json().catch(() => ({}));
+    throw new ApiError(answer.status, told.error ?? `The server answers ${answer.status}.`);
+  }
+  return answer;
+}
+
+// Eight bytes with the length of a JSON header, the header, then the numbers of the one tensor.
+function readSafetensors(buffer) {
+  const length = Number(new DataView(buffer).getBigUint64(0, true));
+  const header = JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 8, length)));
+  const { shape, data_offsets } = header.vectors;
+  const bytes = buffer.slice(8 + length + data_offsets[0], 8 + length + data_offsets[1]);
+  return {
+    texts: JSON.parse(header.__metadata__.texts),
+    layers: shape[0],
+    tokens: shape[1],
+    width: shape[2],
+    values: new Float32Array(bytes),
+  };
+}

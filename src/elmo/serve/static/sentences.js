@@ -1,0 +1,72 @@
+// The sentences as buttons, a word each, with its surprise in both directions hanging below it.
+
+import { byId, element, hidden } from "./dom.js";
+
+const MOST_BITS = 20; // as long as a bar gets
+
+// `scores[s]` are the surprisals of sentence s; without them words hang nothing.
+export function showSentences(sentences, scores, chosen, word, choose) {
+  byId("sentences").replaceChildren(
+    ...sentences.map((tokens, s) =>
+      element(
+        "li",
+        {},
+        ...tokens.map((token, t) => wordButton({ s, t, token }, scores?.[s], chosen, word, choose)),
+      ),
+    ),
+  );
+  byId("surprisal-legend").hidden = !scores;
+}
+
+function wordButton({ s, t, token }, score, chosen, word, choose) {
+  const isChosen = chosen?.sentence === s && chosen.position === t;
+  const button = element(
+    "button",
+    {
+      type: "button",
+      class: token.toLowerCase() === word ? "word compared" : "word",
+      "aria-pressed": String(isChosen),
+      dataset: { sentence: s, position: t },
+      onclick: () => choose({ sentence: s, position: t }),
+    },
+    element("span", { class: "token" }, token),
+  );
+  if (score) button.append(bars(score, t));
+  return button;
+}
+
+function bars(score, t) {
+  const { forward, backward } = score.surprisals;
+  const parts = [
+    ["forward", forward?.[t], "given the words before"],
+    ["backward", backward?.[t], "given the words after"],
+  ].filter(([, bits]) => bits !== undefined);
+  const columns = parts.map(([direction, bits]) => {
+    const bar = element("span", { class: `bar ${direction}` });
+    bar.style.setProperty("--bits", Math.min(1, bits / MOST_BITS));
+    return bar;
+  });
+  const told = parts.map(([, bits, given]) => `${bits.toFixed(1)} bits ${given}`).join(", ");
+  const unknown = score.is_known[t] ? "" : ", not in the vocabulary";
+  return element(
+    "span",
+    { class: score.is_known[t] ? "bars" : "bars unknown", title: told + unknown },
+    ...columns,
+    hidden(`, ${told}${unknown}`),
+  );
+}
+
+// Words that occur more than once, most frequent first, each with its places.
+export function repeatedWords(sentences) {
+  const places = new Map();
+  sentences.forEach((tokens, sentence) =>
+    tokens.forEach((token, position) => {
+      const word = token.toLowerCase();
+      if (!/\p{L}/u.test(word)) return;
+      places.set(word, [...(places.get(word) ?? []), { sentence, position }]);
+    }),
+  );
+  return new Map(
+    [...places].filter(([, found]) => found.length > 1).sort((a, b) => b[1].length - a[1].length),
+  );
+}

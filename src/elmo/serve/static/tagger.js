@@ -1,0 +1,57 @@
+// A page of text with a label at its words, where a task model is loaded.
+
+import * as api from "./api.js";
+import { byId, element } from "./dom.js";
+
+export function setUpTagger(tasks, tell) {
+  byId("tagger").hidden = tasks.length === 0;
+  byId("task").replaceChildren(...tasks.map((task) => element("option", { value: task }, task)));
+  byId("tag").addEventListener("click", async () => {
+    try {
+      const text = byId("tagger-text").value;
+      const { texts } = await api.predict(byId("task").value, [text]);
+      showLabels(text, texts[0]);
+      tell("");
+    } catch (error) {
+      tell(error.message);
+    }
+  });
+}
+
+// The text as it was written, each labelled run of words in a box with its label.
+function showLabels(text, { offsets, labels }) {
+  const letters = [...text]; // offsets count characters, not JavaScript's code units
+  const kinds = [...new Set(labels.map(kindOf).filter(Boolean))].sort();
+  const parts = [];
+  let shown = 0;
+  runs(labels).forEach(({ first, last, kind }) => {
+    const [start, end] = [offsets[first][0], offsets[last][1]];
+    parts.push(letters.slice(shown, start).join(""));
+    parts.push(
+      element(
+        "span",
+        { class: "labelled", dataset: { colour: kinds.indexOf(kind) % 8 } },
+        letters.slice(start, end).join(""),
+        element("span", { class: "label" }, kind),
+      ),
+    );
+    shown = end;
+  });
+  parts.push(letters.slice(shown).join(""));
+  byId("tagged").replaceChildren(...parts);
+}
+
+// Words of one entity are one run: B- begins, I- goes on; labels without these stand alone.
+function runs(labels) {
+  const found = [];
+  labels.forEach((label, k) => {
+    const kind = kindOf(label);
+    const last = found.at(-1);
+    if (!kind) return;
+    if (/^[IEL]-/.test(label) && last?.last === k - 1 && last.kind === kind) last.last = k;
+    else found.push({ first: k, last: k, kind });
+  });
+  return found;
+}
+
+const kindOf = (label) => (label === "O" ? "" : label.replace(/^[BIESLU]-/, ""));

@@ -1,0 +1,78 @@
+// What is known of the word that was clicked: its surprise, what could stand in its place, where
+// the indexed text uses it alike, and what is merely spelt alike.
+
+import * as api from "./api.js";
+import { byId, element, marked } from "./dom.js";
+
+const MANY = 8;
+let asked = 0; // an answer that comes after another question is not shown
+
+export async function showWord(view) {
+  const { tokens, position, score, weights, info, anyWord } = view;
+  const number = ++asked;
+  byId("word-sentence").replaceChildren(...marked(tokens, position));
+  byId("word").hidden = false;
+  showSurprise(score, position);
+  byId("substitutes-part").hidden = !info.words;
+  byId("neighbors-part").hidden = byId("static-part").hidden = !info.indexed_tokens;
+  byId("no-index").hidden = Boolean(info.indexed_tokens);
+  const unlessLate = (show) => (answer) => number === asked && show(answer);
+  await Promise.all([
+    info.words && api.substitutes(tokens, position, MANY).then(unlessLate(showSubstitutes)),
+    info.indexed_tokens &&
+      api
+        .neighbors(tokens, position, weights, anyWord, MANY)
+        .then(unlessLate((answer) => showNeighbors(answer, tokens[position]))),
+  ]);
+}
+
+function showSurprise(score, position) {
+  const given = { forward: "before it", backward: "after it", combined: "on both sides" };
+  const facts = Object.entries(score?.surprisals ?? {}).flatMap(([reading, bits]) => [
+    element("dt", { class: reading }, `given what is ${given[reading]}`),
+    element("dd", {}, `${bits[position].toFixed(1)} bits`),
+  ]);
+  byId("word-surprise").replaceChildren(...facts);
+  byId("word-unknown").hidden = score?.is_known[position] ?? true;
+}
+
+function showSubstitutes({ substitutes }) {
+  byId("substitutes").replaceChildren(
+    ...substitutes.map(({ word, log_probabilities }) => {
+      const percent = 100 * Math.exp(log_probabilities.combined);
+      const row = element(
+        "li",
+        {},
+        element("span", { class: "subject" }, word),
+        element("span", { class: "value" }, `${percent < 0.1 ? "<0.1" : percent.toFixed(1)} %`),
+      );
+      row.style.setProperty("--share", percent / 100);
+      return row;
+    }),
+  );
+}
+
+function showNeighbors({ in_context, without_context }, word) {
+  byId("neighbors").replaceChildren(
+    ...in_context.map(({ tokens, position, similarity }) =>
+      element(
+        "li",
+        {},
+        element("span", { class: "subject sentence" }, ...marked(tokens, position, 12)),
+        element("span", { class: "value" }, similarity.toFixed(2)),
+      ),
+    ),
+  );
+  byId("no-neighbors").hidden = in_context.length > 0;
+  byId("no-neighbors").textContent = `The indexed text has no other “${word}”.`;
+  byId("static").replaceChildren(
+    ...without_context.map(({ word: other, similarity }) =>
+      element(
+        "li",
+        {},
+        element("span", { class: "subject" }, other),
+        element("span", { class: "value" }, similarity.toFixed(2)),
+      ),
+    ),
+  );
+}

@@ -1,0 +1,103 @@
+"""A real server on a free port of this machine, with a tiny model and text and a fake task."""
+
+import threading
+from contextlib import contextmanager
+
+import pytest
+
+pytest.importorskip("fastapi", reason="the server's packages are absent: install elmo-torch[serve]")
+
+import httpx
+import torch
+import uvicorn
+
+from elmo.checkpoint import Model
+from elmo.elmo import Elmo
+from elmo.serve.app import create_app
+from elmo.serve.operations import Service
+from elmo.serve.run import listen
+from elmo.serve.serve_config import Limits, ServeConfig
+from elmo.softmax import build_head
+from elmo.vocab import Vocabulary
+from elmo.word_index import WordIndex
+from tests.conftest import CORPUS, TINY_OPTIONS
+from tests.random_models import build_bilm, random_weights
+
+SENTENCES = [line.split() for line in CORPUS.splitlines() if "Donau" not in line]
+
+
+class Capitals:
+    """A task model: words with a capital letter are names. Can be held up, and notes its work."""
+
+    name = "ner"
+
+    def __init__(self):
+        self.may_go_on = threading.Event()
+        self.may_go_on.set()
+        self.is_at_work = threading.Event()
+        self.labelled = []
+
+    def label(self, sentences):
+        self.is_at_work.set()
+        assert self.may_go_on.wait(20)
+        self.labelled += [list(tokens) for tokens in sentences]
+        return [["B-NAME" if t[:1].isupper() else "O" for t in tokens] for tokens in sentences]
+
+
+@contextmanager
+def running(service, token=None, **settings):
+    """A server in a thread; gives its address and uvicorn's own object."""
+    limits = settings.pop("limits", {})
+    config = ServeConfig(port=0, limits=Limits(**limits), **settings)
+    listening = listen(config.host, config.port)
+    server = uvicorn.Server(
+        uvicorn.Config(
+            create_app(service, config, token), log_level="error", timeout_graceful_shutdown=20
+        )
+    )
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}", server
+    finally:
+        server.should_exit = True
+        thread.join()
+
+
+def make_elmo(seed=1):
+    torch.manual_seed(seed)
+    vocabulary = Vocabulary.of_words(sorted(set(CORPUS.split()) - {"arrow"}))
+    bilm = build_bilm(TINY_OPTIONS, random_weights(TINY_OPTIONS, seed))
+    return Elmo(Model(bilm, build_head("full", len(vocabulary), 8).eval(), vocabulary))
+
+
+@pytest.fixture(scope="session")
+def model():
+    return make_elmo()
+
+
+@pytest.fixture
+def task():
+    return Capitals()
+
+
+@pytest.fixture(scope="session")
+def service(model):
+    """All that can be loaded."""
+    index = WordIndex.build(model, SENTENCES)
+    return Service(model, "tiny", index, {"ner": Capitals()})
+
+
+@pytest.fixture(scope="session")
+def address(service):
+    """Where a server answers; its limits are small."""
+    limits = {"max_bytes": 20_000, "max_tokens": 300, "max_sentences": 40, "batch_tokens": 64}
+    limits["max_sentence_tokens"] = 100
+    with running(service, limits=limits) as (address, _):
+        yield address
+
+
+@pytest.fixture(scope="session")
+def client(address):
+    with httpx.Client(base_url=address, timeout=30) as client:
+        yield client

@@ -1,0 +1,279 @@
+"""Every address: the library's own answers, and one clear line for what is refused."""
+
+import io
+import json
+
+import httpx
+import numpy as np
+import pytest
+from safetensors.numpy import load
+
+from elmo.elmo import Elmo
+from elmo.neighbors import find_neighbors
+from elmo.occurrence import Occurrence
+from elmo.serve.operations import Service
+from tests.serve.conftest import SENTENCES, running
+
+TEXTS = ["I took a bow. It was cold!", ["already", "tokens", "."], "naïve 東京 🙂"]
+ASK = {"sentence": ["I", "took", "a", "bow", "."], "position": 3}
+
+
+def refused(answer, status):
+    """The message of an answer that refuses with this status and nothing but a message."""
+    assert answer.status_code == status, answer.text
+    body = answer.json()
+    assert list(body) == ["error"]
+    assert body["error"]
+    assert "\n" not in body["error"]
+    return body["error"]
+
+
+@pytest.mark.parametrize("layers", ["average", "top", 1, [0.5, 0.25, -0.25]])
+def test_vectors_are_those_of_the_library(client, model, layers):
+    answer = client.post("/embed", json={"texts": TEXTS, "layers": layers}).json()
+    for found, expected in zip(answer["texts"], model.embed(TEXTS), strict=True):
+        assert found["tokens"] == expected.tokens
+        assert found["sentences"] == [list(span) for span in expected.sentences]
+        offsets = expected.offsets
+        assert found["offsets"] == (None if offsets is None else [list(pair) for pair in offsets])
+        np.testing.assert_allclose(found["vectors"], expected.vectors(layers), atol=1e-5)
+
+
+def test_all_layers_come_one_after_the_other(client, model):
+    answer = client.post("/embed", json={"texts": [TEXTS[0]], "layers": "all"}).json()
+    expected = model.embed(TEXTS[0]).layers
+    np.testing.assert_allclose(answer["texts"][0]["vectors"], expected, atol=1e-5)
+
+
+def test_binary_vectors_are_the_same_numbers(client, model):
+    ask = {"texts": TEXTS, "layers": "all"}
+    expected = np.concatenate([text.layers for text in model.embed(TEXTS)], axis=1)
+    npy = client.post("/embed", json=ask, headers={"Accept": "application/x-npy"})
+    assert npy.headers["content-type"] == "application/x-npy"
+    np.testing.assert_allclose(np.load(io.BytesIO(npy.content)), expected, atol=1e-5)
+
+    accept = {"Accept": "text/html, application/vnd.safetensors;q=0.9, */*;q=0.1"}
+    answer = client.post("/embed", json=ask, headers=accept).content
+    np.testing.assert_allclose(load(answer)["vectors"], expected, atol=1e-5)
+    header = json.loads(answer[8 : 8 + int.from_bytes(answer[:8], "little")])
+    texts = json.loads(header["__metadata__"]["texts"])
+    assert [text["tokens"] for text in texts] == [text.tokens for text in model.embed(TEXTS)]
+
+
+def test_an_encoding_that_is_not_ours_is_refused(client):
+    answer = client.post("/embed", json={"texts": TEXTS}, headers={"Accept": "image/png"})
+    assert "application/x-npy" in refused(answer, 406)
+
+
+def test_scores_are_those_of_the_library(client, model):
+    answer = client.post("/score", json={"texts": TEXTS}).json()
+    for found, expected in zip(answer["texts"], model.score(TEXTS), strict=True):
+        assert found["perplexity"]["forward"] == pytest.approx(
+            expected.perplexity("forward"), rel=1e-4
+        )
+        for one, sentence in zip(found["sentences"], expected.sentences, strict=True):
+            assert one["tokens"] == sentence.tokens
+            assert one["is_known"] == sentence.is_known
+            for reading in ("forward", "backward", "combined"):
+                assert one["surprisals"][reading] == pytest.approx(
+                    sentence.surprisal(reading).tolist(), abs=1e-4
+                )
+
+
+def test_substitutes_are_those_of_the_library(client, model):
+    answer = client.post("/substitutes", json={**ASK, "k": 4}).json()
+    expected = model.substitutes(ASK["sentence"], 3, 4)
+    assert [found["word"] for found in answer["substitutes"]] == [s.word for s in expected]
+    for found, substitute in zip(answer["substitutes"], expected, strict=True):
+        assert found["log_probabilities"] == pytest.approx(
+            dict(substitute.log_probabilities), abs=1e-4
+        )
+
+
+@pytest.mark.parametrize("any_word", [False, True])
+@pytest.mark.parametrize("layers", ["top", [0.3, 0.3, 0.4]])
+def test_neighbors_are_those_of_the_library(client, model, service, any_word, layers):
+    ask = {"sentence": "I took a bow.", "position": 3, "k": 3}
+    answer = client.post("/neighbors", json={**ask, "any_word": any_word, "layers": layers}).json()
+    assert answer.pop("tokens") == ASK["sentence"]
+    occurrence = Occurrence(ASK["sentence"], 3)
+    expected = find_neighbors(
+        model, service.index, occurrence, 3, layers=layers, any_word=any_word
+    ).to_mapping()
+    for kind in ("in_context", "without_context"):
+        assert len(answer[kind]) == len(expected[kind])
+        for one, two in zip(answer[kind], expected[kind], strict=True):
+            assert one["similarity"] == pytest.approx(two["similarity"], abs=1e-4)
+
+
+def test_a_task_labels_every_word_of_a_page(client):
+    page = "Alan went to Paris. he liked Rome!"
+    answer = client.post("/predict/ner", json={"texts": [page]}).json()["texts"][0]
+    pairs = dict(zip(answer["tokens"], answer["labels"], strict=True))
+    assert pairs["Paris"] == pairs["Rome"] == "B-NAME"
+    assert pairs["he"] == "O"
+    assert [page[i:j] for i, j in answer["offsets"]] == answer["tokens"]
+
+
+def test_empty_texts_have_empty_answers(client):
+    texts = ["", "  ", []]
+    vectors = client.post("/embed", json={"texts": texts}).json()["texts"]
+    assert [text["vectors"] for text in vectors] == [[], [], []]
+    scored = client.post("/score", json={"texts": texts}).json()["texts"]
+    assert [len(text["sentences"]) for text in scored] == [0, 0, 1]
+    assert client.post("/predict/ner", json={"texts": texts}).json()["texts"][0]["labels"] == []
+    npy = client.post("/embed", json={"texts": [""]}, headers={"Accept": "application/x-npy"})
+    assert np.load(io.BytesIO(npy.content)).shape == (0, 16)
+
+
+def test_info_tells_what_is_served(client, service):
+    told = client.get("/info").json()
+    assert told["layers"] == 3
+    assert told["output_dim"] == 16
+    assert told["words"] == len(service.elmo.model.vocabulary)
+    assert told["indexed_tokens"] == sum(map(len, SENTENCES))
+    assert told["tasks"] == ["ner"]
+    assert told["limits"]["max_tokens"] == 300
+
+
+def test_metrics_count_requests_by_route(client):
+    client.get("/health")
+    client.post("/predict/nothing", json={"texts": ["a"]})
+    told = client.get("/metrics")
+    assert told.headers["content-type"].startswith("text/plain")
+    assert 'elmo_requests_total{path="/health",status="200"}' in told.text
+    assert 'elmo_requests_total{path="/predict/{task}",status="404"}' in told.text
+    assert "elmo_batch_tokens_bucket" in told.text
+    assert "process_resident_memory_bytes" in told.text
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/embed", {}),
+        ("/embed", {"texts": []}),
+        ("/embed", {"texts": "a text"}),
+        ("/embed", {"texts": [3]}),
+        ("/embed", {"texts": [["a", None]]}),
+        ("/embed", {"texts": ["a"], "layers": "none"}),
+        ("/embed", {"texts": ["a"], "layers": 3}),
+        ("/embed", {"texts": ["a"], "layers": [1]}),
+        ("/embed", {"texts": ["a"], "layers": [1e300, 0, 0]}),
+        ("/embed", {"texts": ["a"], "layers": True}),
+        ("/embed", {"texts": ["a"], "unknown": 1}),
+        ("/embed", {"texts": ["half \ud800"]}),
+        ("/embed", {"texts": [["half", "\udfff"]]}),
+        ("/embed", [1, 2]),
+        ("/embed", None),
+        ("/score", {"texts": {"a": 1}}),
+        ("/substitutes", {**ASK, "position": 5}),
+        ("/substitutes", {**ASK, "position": -1}),
+        ("/substitutes", {**ASK, "position": 10**400}),
+        ("/substitutes", {**ASK, "position": 1.5}),
+        ("/substitutes", {**ASK, "position": "3"}),
+        ("/substitutes", {**ASK, "k": 0}),
+        ("/substitutes", {**ASK, "k": 10**9}),
+        ("/substitutes", {"sentence": "", "position": 0}),
+        ("/neighbors", {**ASK, "layers": "all"}),
+        ("/neighbors", {**ASK, "layers": [1, 2]}),
+        ("/neighbors", {**ASK, "layers": 77}),
+        ("/neighbors", {**ASK, "any_word": "yes"}),
+    ],
+)
+def test_a_body_that_is_not_as_described_is_refused(client, path, body):
+    content = json.dumps(body)
+    headers = {"Content-Type": "application/json"}
+    refused(client.post(path, content=content, headers=headers), 422)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"{",
+        b'{"texts": ["\xff\xfe"]}',
+        b'{"texts": ["a"], "layers": [NaN, 0, 0]}',
+        b'{"texts": ["a"], "layers": [Infinity, 0, 0]}',
+        b'{"texts": ["a"], "layers": [1e999, 0, 0]}',
+        b"[" * 9_000,
+        b'{"texts":' * 1_500,
+        b"\x00" * 100,
+        b'"' + b"9" * 5_000,
+        b'{"texts": ["a"], "layers": ' + b"9" * 5_000 + b"}",
+    ],
+)
+@pytest.mark.parametrize("path", ["/embed", "/score", "/substitutes", "/neighbors", "/predict/ner"])
+def test_bytes_that_are_no_request_are_refused(client, path, content):
+    answer = client.post(path, content=content, headers={"Content-Type": "application/json"})
+    assert answer.status_code in (400, 422)
+    refused(answer, answer.status_code)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("GET", "/nowhere", 404),
+        ("GET", "/static/nothing.js", 404),
+        ("GET", "/static/../app.py", 404),
+        ("GET", "/static/..%2Fapp.py", 404),
+        ("GET", "/static/%2e%2e/app.py", 404),
+        ("GET", "/static//etc/passwd", 404),
+        ("GET", "/embed", 405),
+        ("DELETE", "/embed", 405),
+        ("POST", "/predict/..%2F..%2Fetc", 404),
+    ],
+)
+def test_addresses_that_are_not_served_are_refused(address, method, path, status):
+    with httpx.Client() as client:
+        answer = client.request(method, address + path, json={"texts": ["a"]})
+    refused(answer, status)
+
+
+def test_a_model_without_head_index_or_task_says_what_it_lacks(bilm):
+    from elmo.checkpoint import Model
+
+    with running(Service(Elmo(Model(bilm)), "bare")) as (address, _):
+        assert httpx.get(f"{address}/info").json()["words"] is None
+        assert httpx.post(f"{address}/embed", json={"texts": ["a"]}).status_code == 200
+        for path, body in {
+            "score": {"texts": ["a"]},
+            "substitutes": ASK,
+            "neighbors": ASK,
+            "predict/ner": {"texts": ["a"]},
+        }.items():
+            message = refused(httpx.post(f"{address}/{path}", json=body), 404)
+            assert message.startswith(f"{path} is not served here")
+
+
+def test_every_answer_keeps_the_page_to_itself(client):
+    for path in ("/", "/docs", "/info", "/static/explorer.js", "/nowhere"):
+        headers = client.get(path).headers
+        policy = headers["content-security-policy"]
+        assert "default-src 'none'" in policy
+        assert "unsafe" not in policy
+        assert headers["x-content-type-options"] == "nosniff"
+        assert "access-control-allow-origin" not in headers
+        assert "server" not in headers or "uvicorn" in headers["server"]
+
+
+def test_the_page_names_nothing_outside_this_server(client):
+    for path in ("/", "/docs"):
+        page = client.get(path).text
+        assert "http://" not in page.replace("http://www.w3.org", "")
+        assert "https://" not in page
+        assert " style=" not in page
+        assert "<script>" not in page
+
+
+def test_the_description_covers_every_address(client):
+    paths = client.get("/openapi.json").json()["paths"]
+    assert set(paths) == {
+        "/embed",
+        "/neighbors",
+        "/score",
+        "/substitutes",
+        "/predict/{task}",
+        "/info",
+        "/health",
+        "/metrics",
+    }

@@ -1,0 +1,262 @@
+"""Who is let in, how much is served, and what becomes of requests that nobody waits for."""
+
+import socket
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import httpx
+import pytest
+
+from elmo.cli.main import main
+from elmo.errors import ConfigError
+from elmo.serve.operations import Service
+from elmo.serve.run import listen, read_token
+from elmo.serve.serve_config import ServeConfig, read_config
+from tests.serve.conftest import running
+from tests.serve.test_api import refused
+
+TOKEN = "a-long-secret-token"
+
+
+@pytest.mark.parametrize(
+    ("body", "limit"),
+    [
+        ({"texts": ["word " * 5000]}, "max_bytes"),
+        ({"texts": [["word"] * 99] * 4}, "max_tokens"),
+        ({"texts": [["word"] * 101]}, "max_sentence_tokens"),
+        ({"texts": [["a"]] * 41}, "max_sentences"),
+        ({"texts": ["Yes. No. " * 25]}, "max_sentences"),
+    ],
+)
+def test_too_much_is_refused_by_the_name_of_the_limit(client, body, limit):
+    assert f"({limit})" in refused(client.post("/embed", json=body), 413)
+    assert f"({limit})" in refused(client.post("/score", json=body), 413)
+
+
+def test_a_sentence_too_long_to_look_at_is_refused(client):
+    body = {"sentence": ["word"] * 101, "position": 0}
+    assert "max_sentence_tokens" in refused(client.post("/substitutes", json=body), 413)
+
+
+def test_an_answer_too_large_is_refused(service):
+    with running(service, limits={"max_vector_values": 100}) as (address, _):
+        answer = httpx.post(f"{address}/embed", json={"texts": ["one two three four five six sev"]})
+        assert "max_vector_values" in refused(answer, 413)
+
+
+def test_a_body_without_a_length_is_cut_off_at_the_limit(client):
+    def endless():
+        for _ in range(1000):
+            yield b" " * 1000
+
+    headers = {"Content-Type": "application/json"}
+    assert "max_bytes" in refused(client.post("/embed", content=endless(), headers=headers), 413)
+
+
+def test_a_token_is_asked_for_but_not_of_the_page(service):
+    with running(service, TOKEN) as (address, _):
+        for path in ("/", "/docs", "/health", "/openapi.json", "/static/style.css"):
+            assert httpx.get(address + path).status_code == 200
+        for headers in (
+            {},
+            {"Authorization": "Bearer"},
+            {"Authorization": "Bearer wrong-token"},
+            {"Authorization": f"Basic {TOKEN}"},
+            {"Authorization": f"Bearer {TOKEN}x"},
+        ):
+            for path in ("/info", "/metrics"):
+                answer = httpx.get(address + path, headers=headers)
+                assert TOKEN not in refused(answer, 401)
+                assert answer.headers["www-authenticate"] == "Bearer"
+        headers = {"Authorization": f"Bearer {TOKEN}"}
+        body = {"texts": ["a"]}
+        assert httpx.post(f"{address}/embed", json=body).status_code == 401
+        assert httpx.post(f"{address}/embed", json=body, headers=headers).status_code == 200
+
+
+def test_another_sites_page_may_ask_only_if_it_was_named(service, address):
+    origin = {"Origin": "https://example.org"}
+    preflight = {**origin, "Access-Control-Request-Method": "POST"}
+    answer = httpx.options(f"{address}/embed", headers=preflight)
+    assert "access-control-allow-origin" not in answer.headers
+    with running(service, allow_origins=("https://example.org",)) as (open_address, _):
+        answer = httpx.options(f"{open_address}/embed", headers=preflight)
+        assert answer.headers["access-control-allow-origin"] == "https://example.org"
+        other = {**preflight, "Origin": "https://evil.example"}
+        answer = httpx.options(f"{open_address}/embed", headers=other)
+        assert "access-control-allow-origin" not in answer.headers
+
+
+def test_a_name_that_is_not_this_machines_is_refused(address):
+    port = address.rsplit(":", 1)[1]
+    for host in ("evil.example", f"evil.example:{port}", ""):
+        refused(httpx.get(f"{address}/info", headers={"Host": host}), 421)
+    for host in (f"localhost:{port}", f"127.0.0.1:{port}", "[::1]:80", "LOCALHOST"):
+        assert httpx.get(f"{address}/info", headers={"Host": host}).status_code == 200
+
+
+def ask(address, text, timeout=20):
+    return httpx.post(f"{address}/predict/ner", json={"texts": [text]}, timeout=timeout)
+
+
+@pytest.mark.parametrize(
+    ("limit", "status"), [("max_in_flight", 503), ("max_in_flight_of_client", 429)]
+)
+def test_too_many_requests_at_a_time_are_turned_away(model, task, limit, status):
+    task.may_go_on.clear()
+    with (
+        running(Service(model, "tiny", None, {"ner": task}), limits={limit: 2}) as (address, _),
+        ThreadPoolExecutor(2) as others,
+    ):
+        first = others.submit(ask, address, "One.")
+        assert task.is_at_work.wait(20)
+        second = others.submit(ask, address, "Two.")
+        wait_until(lambda: in_flight(address) >= 2)
+        answer = ask(address, "Three.")
+        refused(answer, status)
+        assert answer.headers["retry-after"] == "1"
+        assert httpx.get(f"{address}/health").status_code == 200
+        task.may_go_on.set()
+        assert [first.result().status_code, second.result().status_code] == [200, 200]
+        assert ask(address, "Four.").status_code == 200
+
+
+def in_flight(address):
+    """Requests that are being answered, besides the one that asks."""
+    lines = httpx.get(f"{address}/metrics").text.splitlines()
+    line = next(line for line in lines if line.startswith("elmo_requests_in_flight "))
+    return float(line.split()[1]) - 1
+
+
+def dropped(address, reason):
+    lines = httpx.get(f"{address}/metrics").text.splitlines()
+    name = f'elmo_requests_dropped_total{{reason="{reason}"}} '
+    return sum(float(line.removeprefix(name)) for line in lines if line.startswith(name))
+
+
+def wait_until(is_so):
+    gives_up_at = time.monotonic() + 60
+    while not is_so():
+        assert time.monotonic() < gives_up_at, "it never came to be"
+        time.sleep(0.02)
+
+
+def test_a_request_that_takes_too_long_is_told_so_and_its_work_dropped(model, task):
+    task.may_go_on.clear()
+    service = Service(model, "tiny", None, {"ner": task})
+    with (
+        running(service, limits={"timeout_seconds": 0.5}) as (address, _),
+        ThreadPoolExecutor(2) as others,
+    ):
+        held_up = others.submit(ask, address, "Held up.")
+        assert task.is_at_work.wait(20)
+        waiting = others.submit(ask, address, "Waiting.")
+        assert "timeout_seconds" in refused(held_up.result(), 503)
+        assert "timeout_seconds" in refused(waiting.result(), 503)
+        task.may_go_on.set()
+        assert ask(address, "Next.").status_code == 200
+        assert dropped(address, "timeout") == 2
+    assert task.labelled == [["Held", "up", "."], ["Next", "."]]
+
+
+def test_the_work_of_a_client_that_goes_away_is_dropped(model, task):
+    task.may_go_on.clear()
+    with (
+        running(Service(model, "tiny", None, {"ner": task})) as (address, _),
+        ThreadPoolExecutor(1) as others,
+    ):
+        first = others.submit(ask, address, "First.")
+        assert task.is_at_work.wait(20)
+        port = int(address.rsplit(":", 1)[1])
+        body = b'{"texts": ["Gone."]}'
+        with socket.create_connection(("127.0.0.1", port)) as connection:
+            connection.sendall(
+                b"POST /predict/ner HTTP/1.1\r\nHost: localhost\r\n"
+                b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n%b"
+                % (len(body), body)
+            )
+            wait_until(lambda: in_flight(address) >= 2)
+        wait_until(lambda: dropped(address, "gone") == 1)
+        task.may_go_on.set()
+        assert first.result().status_code == 200
+        assert ask(address, "Last.").status_code == 200
+    assert task.labelled == [["First", "."], ["Last", "."]]
+
+
+def test_a_stop_answers_what_is_running(model, task):
+    task.may_go_on.clear()
+    with (
+        running(Service(model, "tiny", None, {"ner": task})) as (address, server),
+        ThreadPoolExecutor(2) as others,
+    ):
+        answers = [others.submit(ask, address, text) for text in ("Running.", "Waiting.")]
+        assert task.is_at_work.wait(20)
+        wait_until(lambda: in_flight(address) >= 2)
+        server.should_exit = True
+        threading.Timer(0.3, task.may_go_on.set).start()
+        assert [answer.result().status_code for answer in answers] == [200, 200]
+    with pytest.raises(httpx.ConnectError):
+        ask(address, "Too late.")
+
+
+def test_a_slow_body_is_not_waited_for(service):
+    with running(service, limits={"timeout_seconds": 0.3}) as (address, _):
+        port = int(address.rsplit(":", 1)[1])
+        with socket.create_connection(("127.0.0.1", port), timeout=20) as connection:
+            connection.sendall(
+                b"POST /embed HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{"
+            )
+            assert b"408" in connection.recv(4096).split(b"\r\n")[0]
+
+
+def test_a_token_is_read_from_a_file_or_a_variable(tmp_path, monkeypatch):
+    (tmp_path / "token").write_text(f"{TOKEN}\n")
+    assert read_token(tmp_path / "token", None) == TOKEN
+    monkeypatch.setenv("ELMO_TOKEN", TOKEN)
+    assert read_token(None, "ELMO_TOKEN") == TOKEN
+    assert read_token(None, None) is None
+
+
+@pytest.mark.parametrize("content", ["", "short", "two words here", "ünïcödé-token", "\x00" * 9])
+def test_what_is_no_token_is_refused_without_being_shown(tmp_path, content):
+    (tmp_path / "token").write_text(content)
+    with pytest.raises(ConfigError, match="no token") as refusal:
+        read_token(tmp_path / "token", None)
+    assert not content or content not in str(refusal.value)
+    with pytest.raises(ConfigError, match=r"\$ABSENT"):
+        read_token(None, "ABSENT")
+    with pytest.raises(ConfigError, match="cannot be read"):
+        read_token(tmp_path / "absent", None)
+
+
+def test_a_port_that_is_taken_is_one_clear_error(address):
+    with pytest.raises(ConfigError, match="cannot be listened on"):
+        listen("127.0.0.1", int(address.rsplit(":", 1)[1]))
+    with pytest.raises(ConfigError, match="cannot be listened on"):
+        listen("127.0.0.1", 99999)
+
+
+def test_settings_come_from_a_file_and_from_the_command_line(tmp_path):
+    (tmp_path / "serve.toml").write_text("port = 1\n[limits]\nmax_tokens = 5\nmax_bytes = 6\n")
+    config = read_config(tmp_path / "serve.toml", ("limits.max_bytes=7",), None, 9)
+    assert (config.host, config.port) == (ServeConfig().host, 9)
+    assert (config.limits.max_tokens, config.limits.max_bytes) == (5, 7)
+    with pytest.raises(ConfigError, match="max_token'"):
+        read_config(None, ("limits.max_token=7",), None, None)
+    with pytest.raises(ConfigError, match="max_bytes is 0"):
+        read_config(None, ("limits.max_bytes=0",), None, None)
+
+
+def test_the_command_line_refuses_in_one_line(capsys, tmp_path):
+    for arguments in (
+        ["serve", "-m", str(tmp_path / "absent")],
+        ["serve", "-m", str(tmp_path), "--set", "limits.unknown=1"],
+        ["serve", "-m", str(tmp_path), "--token-variable", "ABSENT"],
+    ):
+        with pytest.raises(SystemExit) as left:
+            main(arguments)
+        written = capsys.readouterr()
+        assert left.value.code == 2
+        assert written.err.startswith("error: ")
+        assert written.err.count("\n") == 1
