@@ -168,21 +168,51 @@ class BiLM(nn.Module):
         """All layers for sentences (B, T) of rows of `token_vectors` (U, P)."""
         n_sentences, n_places = word_index.shape
         packing = Packing.of(lengths, self.config.directions)
-        index = [word_index[packing.row, place] for place in packing.place]
-        state = state or self.initial_state(n_sentences)
-        packed, after = self.run(
-            token_vectors, index, packing.batch_sizes, state.rows(packing.order)
+        places = [packing.row * n_places + place for place in packing.place]
+        zeros = token_vectors.new_zeros(
+            self.config.lstm.n_layers + 1, n_sentences * n_places, self.config.output_dim
         )
-        width = self.config.lstm.projection_dim
-        layers = token_vectors.new_zeros(
-            len(packed) + 1, n_sentences, n_places, self.config.output_dim
+        words = word_index.reshape(-1)
+        after = self._fill(zeros, token_vectors, words, places, packing, state)
+        layers = zeros.view(
+            len(zeros), n_sentences, n_places, self.config.output_dim
         )  # (L+1, B, T, R*P)
-        for r, (place, words) in enumerate(zip(packing.place, index, strict=True)):
-            half = slice(r * width, (r + 1) * width)
-            tokens = [token_vectors[words], *(layer[r] for layer in packed)]
-            layers[:, packing.row, place, half] = torch.stack(tokens)
         mask = torch.arange(n_places, device=lengths.device) < lengths[:, None]
-        return BiLMOutput(layers, mask, after.rows(torch.argsort(packing.order)))
+        return BiLMOutput(layers, mask, after)
+
+    def contextualize_joined(self, token_vectors: Tensor, words: Tensor, lengths: Tensor) -> Tensor:
+        """All layers (L+1, N, R*P) for sentences one after the other, (N,), with no padding."""
+        packing = Packing.of(lengths, self.config.directions)
+        starts = lengths.cumsum(0) - lengths  # (B,)
+        places = [starts[packing.row] + place for place in packing.place]
+        layers = token_vectors.new_empty(
+            self.config.lstm.n_layers + 1, len(words), self.config.output_dim
+        )
+        self._fill(layers, token_vectors, words, places, packing, None)
+        return layers
+
+    def _fill(
+        self,
+        layers: Tensor,
+        token_vectors: Tensor,
+        words: Tensor,
+        places: Sequence[Tensor],
+        packing: Packing,
+        state: BiLMState | None,
+    ) -> BiLMState:
+        """Run packed sentences; write the layers of packed token n to `layers[:, places[r][n]]`."""
+        index = [words[place] for place in places]
+        n_sentences = len(packing.order)
+        before = self.initial_state(n_sentences) if state is None else state.rows(packing.order)
+        packed, after = self.run(token_vectors, index, packing.batch_sizes, before)
+        by_direction = layers.view(
+            *layers.shape[:2], len(index), token_vectors.shape[1]
+        )  # (L+1, N, R, P)
+        for r, place in enumerate(places):
+            rows = [token_vectors[index[r]], *(layer[r] for layer in packed)]
+            for depth, row in enumerate(rows):
+                by_direction[depth, :, r].index_copy_(0, place, row)
+        return after.rows(torch.argsort(packing.order))
 
     def forward(self, batch: Batch, state: BiLMState | None = None) -> BiLMOutput:
         """All layers for a batch of sentences, from the given state or from nothing."""

@@ -43,9 +43,14 @@ class Embedder:
             if len(tokens[0]) > BATCH_TOKENS:
                 layers[batch[0]] = self._embed_long(tokens[0])
                 continue
-            output = self.bilm.contextualize(*self.read(tokens))
-            for k, array in zip(batch, _without_markers(output, tokens), strict=True):
-                layers[k] = array
+            joined = (
+                self.bilm.contextualize_joined(*self._read_joined(tokens)).float().cpu().numpy()
+            )
+            end = 0
+            for k in batch:
+                start, end = end, end + len(sentences[k]) + 2
+                # A copy: a view would keep the whole batch for as long as one sentence lives.
+                layers[k] = joined[:, start + 1 : end - 1].copy()
         return [array for array in layers if array is not None]
 
     @torch.inference_mode()
@@ -93,15 +98,26 @@ class Embedder:
 
     def read(self, sentences: Sequence[Tokens]) -> tuple[Tensor, Tensor, Tensor]:
         """Token vectors (U, P) of the distinct words, and where they stand (B, T), lengths (B,)."""
+        vectors, joined, lengths = self._read_joined(sentences)
+        index = joined.new_zeros(len(sentences), max(map(len, sentences), default=0) + 2)
+        index[torch.arange(index.shape[1], device=joined.device) < lengths[:, None]] = joined
+        return vectors, index, lengths
+
+    def _read_joined(self, sentences: Sequence[Tokens]) -> tuple[Tensor, Tensor, Tensor]:
+        """Token vectors (U, P), the sentences' words one after the other (N,), lengths (B,)."""
         distinct: dict[Word, int] = {Marker.BEGIN_SENTENCE: 0, Marker.END_SENTENCE: 1}
-        lengths = np.array([len(words) + 2 for words in sentences], dtype=np.int64)
-        index = np.zeros((len(sentences), lengths.max(initial=0)), dtype=np.int64)
-        for places, words in zip(index, sentences, strict=True):
-            places[1 : len(words) + 1] = [distinct.setdefault(w, len(distinct)) for w in words]
-            places[len(words) + 1] = 1
+        joined: list[int] = []
+        for words in sentences:
+            joined.append(0)
+            joined.extend([distinct.setdefault(word, len(distinct)) for word in words])
+            joined.append(1)
         vectors = self.memory.vectors(list(distinct))
-        where = vectors.device
-        return vectors, torch.from_numpy(index).to(where), torch.from_numpy(lengths).to(where)
+        lengths = [len(words) + 2 for words in sentences]
+        return (
+            vectors,
+            torch.tensor(joined, dtype=torch.int64, device=vectors.device),
+            torch.tensor(lengths, dtype=torch.int64, device=vectors.device),
+        )
 
     def _encode(self, words: Sequence[Word]) -> Tensor:
         """Token vectors (U, P), read some at a time, words of like length together."""
