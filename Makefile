@@ -22,7 +22,8 @@ fix: .venv/.installed-dev         ## what ruff can mend by itself
 	$(BIN)/ruff format .
 
 bench: .venv/.installed-dev       ## the numbers of docs/ and README, measured here
-	$(BIN)/python -m benchmarks.embed
+	benchmarks/peers.sh
+	$(BIN)/python -m benchmarks.embed --json docs/benchmarks/embed.json --plot docs/benchmarks/embed.png
 
 # The stamps say "installed from these two files". An environment that cannot run pip
 # (half-made, or its Python has gone) is made anew; a working one is kept and brought up to date.

@@ -1,8 +1,8 @@
-"""Embedding measured against AllenNLP in one run: `make bench`, or `python benchmarks/embed.py`.
+"""Embedding measured against AllenNLP in one run: `make bench`; peers.sh installs that peer.
 
 Both read the same random weights of a released size and the same real sentences, in turns; each
 time is the best of several. Prints a table of ratios; writes it with `--json` and `--plot` too.
-usage: embed.py --text FILE [--peers FOLDER] [--rounds N] [--json FILE] [--plot FILE] [--quick]
+usage: python -m benchmarks.embed [--text FILE] [--json FILE] [--plot FILE] [--rounds N] [--quick]
 """
 
 import argparse
@@ -30,6 +30,7 @@ from elmo.text import split_text
 
 HERE = Path(__file__).parent
 Setting = str | int | bool | None
+TEXT = HERE.parent.parent / "shared" / "data" / "wiki" / "heldout.txt.xz"
 ALLENNLP_BATCHES = (16, 32, 64)
 IMPORT_OURS = "from elmo import Elmo; Elmo.load({model!r}).embed([['I', 'took', 'a', 'bow', '.']])"
 IMPORT_ALLENNLP = (
@@ -92,7 +93,7 @@ def best_in_turns(jobs: dict[str, Callable[[], dict[str, Any]]], n_rounds: int) 
 def main() -> None:
     """Measure all of it."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--text", type=Path, required=True, help="raw text, plain, .gz or .xz")
+    parser.add_argument("--text", type=Path, default=TEXT, help="raw text, plain, .gz or .xz")
     parser.add_argument("--peers", type=Path, default=Path.home() / ".cache" / "elmo-peers")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--json", type=Path)
@@ -101,11 +102,12 @@ def main() -> None:
     settings = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         bench = Bench(Path(folder), settings.text, settings.peers, settings.rounds)
-        rows = bench.small()
+        n_stream = 2**14 if settings.quick else 2**20
+        rows = bench.small(n_stream)
         if not settings.quick:
             rows += bench.original()
         rows.append(bench.first_vector())
-        growth = bench.growth(2**14 if settings.quick else 2**20)
+        growth = bench.growth(n_stream)
     print_table(rows, growth)
     if settings.json:
         result = {"machine": machine(), "rows": [asdict(row) for row in rows], "growth": growth}
@@ -127,7 +129,7 @@ class Bench:
         # AllenNLP's reader splits on any space, so a token must have none.
         self.sentences = [s for s in sentences if all(len(word.split()) == 1 for word in s)]
 
-    def small(self) -> list[Row]:
+    def small(self, n_stream: int) -> list[Row]:
         """The rows of the small model."""
         model = self.make_model("small")
         file, n_tokens = self.write("400.txt", self.sentences[:400])
@@ -148,7 +150,7 @@ class Bench:
         ]
         ours.close()
         theirs.close()
-        return [*rows, self.singly(model), self.memory(model)]
+        return [*rows, self.singly(model), self.memory(model, n_stream)]
 
     def singly(self, model: Path) -> Row:
         """One sentence of about 25 words at a time."""
@@ -168,7 +170,7 @@ class Bench:
         work = "small, one sentence of 25 words at a time"
         return speed_row(work, n_tokens, seconds["ours"], seconds["theirs"], "4x", "8x")
 
-    def memory(self, model: Path, n_tokens: int = 1_000_000) -> Row:
+    def memory(self, model: Path, n_tokens: int) -> Row:
         """Memory over the bare process while a stream of tokens is embedded."""
         file, _ = self.write("stream.txt", self.sentences)
         ours = Worker(sys.executable, "elmo_worker.py", model, file)
@@ -177,7 +179,7 @@ class Bench:
         after_warm_up = measured[len(measured) // 4 :]
         growth = after_warm_up[-1] / after_warm_up[0]
         return Row(
-            "small, peak memory of a stream of 1M tokens",
+            f"small, peak memory of a stream of {n_tokens:,} tokens",
             f"{max(measured):.0f} MB, from a quarter on x{growth:.2f}",
             "-",
             max(measured),

@@ -25,9 +25,8 @@ def embed(
     out: str | None = None,
 ) -> None:
     """Embed all sentences and hold the arrays, as a user would."""
-    if is_cold:
-        elmo.embedder.memory.forget()
-    embedded = elmo.embed(sentences[:n_sentences], batch_size=batch_size)
+    model = Elmo(elmo.model) if is_cold else elmo  # the same weights, no word remembered
+    embedded = model.embed(sentences[:n_sentences], batch_size=batch_size)
     if out:
         np.savez(out, *(each.layers for each in embedded))
 
