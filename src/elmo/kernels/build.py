@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 SOURCES = ("lstm_forward.cpp", "lstm_backward.cpp", "char_cnn.cpp", "highway.cpp")
-HEADERS = ("matrix.h", "pointwise.h", "lstm.h")
+HEADERS = ("parallel.h", "matrix.h", "pointwise.h", "lstm.h")
 FLAGS = ("-std=c++17", "-O3", "-shared", "-fPIC", "-pthread")
 BUILD_SECONDS = 120  # it takes three; a compiler that hangs must not hang the caller
 

@@ -55,13 +55,14 @@ extern "C" {
 
 int64_t elmo_packed_highway_size(const Highway* highway) { return highway->packing().size(); }
 
-void elmo_pack_highway(const Highway* highway, int64_t, int64_t) {
-  pack(highway->packing(), highway->packed, [&](int64_t column) -> const float* {
-    const int64_t output = column / (2 * kPanel) * kPanel + column % kPanel;
-    const bool is_gate = column / kPanel % 2 == 0;
+void elmo_pack_highway(const Highway* highway, int64_t, int64_t n_threads) {
+  const auto column = [&](int64_t n) -> const float* {
+    const int64_t output = n / (2 * kPanel) * kPanel + n % kPanel;
+    const bool is_gate = n / kPanel % 2 == 0;
     if (output >= highway->dim) return nullptr;
     return (is_gate ? highway->gate_weight : highway->weight) + output * highway->dim;
-  });
+  };
+  pack(highway->packing(), highway->packed, column, 1, n_threads);
 }
 
 void elmo_run_highway(const Highway* highway, int64_t, int64_t n_threads) {

@@ -1,28 +1,25 @@
 // A layer's way forward: weights packed, inputs multiplied, then step after step.
 #include "lstm.h"
 
-static void pack_layer(const Layer& layer, int64_t part) {
+static void pack_layer(const Layer& layer, int64_t n_threads) {
   // Row of the weight, or null for a padded unit.
   const auto gate = [&](const float* weight, int64_t column, int64_t depth) {
     const int64_t row = weight_row(layer, column);
     return row < 0 ? nullptr : weight + row * depth;
   };
   const int64_t n_inputs = layer.input_dim, n_projected = layer.projection_dim;
-  if (part == 0 && layer.input.is_wanted())
-    pack(layer.input_packing(), layer.input,
-         [&](int64_t n) { return gate(layer.input_weight, n, n_inputs); });
-  if (part == 1 && layer.recurrent.is_wanted())
-    pack(layer.recurrent_packing(), layer.recurrent,
-         [&](int64_t n) { return gate(layer.recurrent_weight, n, n_projected); });
-  if (part == 2 && layer.projection.is_wanted())
-    pack(layer.projection_packing(), layer.projection,
-         [&](int64_t n) { return layer.projection_weight + n * layer.dim; });
-  if (part == 3 && layer.recurrent_transposed.is_wanted())
-    pack_rows(layer.recurrent_transposed_packing(), layer.recurrent_transposed,
-              [&](int64_t k) { return gate(layer.recurrent_weight, k, n_projected); });
-  if (part == 4 && layer.projection_transposed.is_wanted())
-    pack_rows(layer.projection_transposed_packing(), layer.projection_transposed,
-              [&](int64_t k) { return layer.projection_weight + k * layer.dim; });
+  const auto input = [&](int64_t n) { return gate(layer.input_weight, n, n_inputs); };
+  const auto recurrent = [&](int64_t n) { return gate(layer.recurrent_weight, n, n_projected); };
+  const auto projection = [&](int64_t n) { return layer.projection_weight + n * layer.dim; };
+  if (layer.input.is_wanted()) pack(layer.input_packing(), layer.input, input, 1, n_threads);
+  if (layer.recurrent.is_wanted())
+    pack(layer.recurrent_packing(), layer.recurrent, recurrent, 1, n_threads);
+  if (layer.projection.is_wanted())
+    pack(layer.projection_packing(), layer.projection, projection, 1, n_threads);
+  if (layer.recurrent_transposed.is_wanted())
+    pack_rows(layer.recurrent_transposed_packing(), layer.recurrent_transposed, recurrent);
+  if (layer.projection_transposed.is_wanted())
+    pack_rows(layer.projection_transposed_packing(), layer.projection_transposed, projection);
 }
 
 // Input product of the unit blocks [first, last): from_input = rows x weights + bias.
@@ -182,8 +179,7 @@ void elmo_packed_sizes(const Layer* layer, int64_t* sizes) {
 }
 
 void elmo_pack(const Layer* layers, int64_t n_layers, int64_t n_threads) {
-  run_in_parallel(5 * n_layers, n_threads,
-                  [&](int64_t task) { pack_layer(layers[task / 5], task % 5); });
+  for (int64_t number = 0; number < n_layers; ++number) pack_layer(layers[number], n_threads);
 }
 
 void elmo_multiply_inputs(const Pass* passes, int64_t n_passes, int64_t n_threads) {

@@ -1,20 +1,16 @@
-// Matrix products over pre-packed weights, and threads: what every kernel here is made of.
+// Matrix products over pre-packed weights: what every kernel here is made of.
 //
 // A product is rows (M, K) times weights (K, N). The weights are packed once into panels of kPanel
 // columns, so that the innermost loop reads them in one straight line; the rows stay as they are.
 // A tile of up to kTileRows rows times one panel is held in registers.
 #pragma once
 
-#include <dlfcn.h>
-
 #include <algorithm>
-#include <atomic>
 #include <cstdint>
-#include <cstdlib>
 #include <cstring>
-#include <thread>
 #include <utility>
-#include <vector>
+
+#include "parallel.h"
 
 #if defined(LANES)
 constexpr int kLanes = LANES;  // for tests: the other targets' layouts run on every machine
@@ -46,22 +42,6 @@ static inline Vector load(const float* from) { return *reinterpret_cast<const Un
 static inline void store(float* to, Vector value) { *reinterpret_cast<Unaligned*>(to) = value; }
 static inline Vector splat(float value) { return value - Vector{}; }
 
-static inline int64_t round_up(int64_t n, int64_t step) { return (n + step - 1) / step * step; }
-
-// Memory for one thread's work, zero at first, aligned to a cache line.
-class Scratch {
- public:
-  explicit Scratch(int64_t size)
-      : floats_(static_cast<float*>(std::aligned_alloc(64, round_up(size * 4 + 64, 64)))) {
-    std::memset(floats_, 0, size * 4);
-  }
-  ~Scratch() { std::free(floats_); }
-  Scratch(const Scratch&) = delete;
-  float* get() const { return floats_; }
-
- private:
-  float* floats_;
-};
 
 // How packed weights are stored. bfloat16 is computed with as float32, but read with half of the
 // memory's effort, which is what few rows wait for. (int8 was no faster still: it took longer to take
@@ -126,21 +106,22 @@ static inline void store_weight(const Panel& panel, int64_t k, int64_t column, f
 
 // Pack weights whose column n stands in memory as column(n)[k * stride]; a null column is zero.
 template <typename Column>
-static void pack(const Packing& packing, const Packed& packed, Column column, int64_t stride = 1) {
-  for (int64_t number = 0; number < packing.n_panels(); ++number) {
-    const float* columns[kPanel];
-    for (int64_t n = 0; n < kPanel; ++n) {
-      const int64_t place = number * kPanel + n;
-      columns[n] = place < packing.n_columns ? column(place) : nullptr;
-    }
-    for (int64_t k = 0; k < packing.depth; ++k) {
-      const int64_t block = k / packing.block_depth;
+static void pack(const Packing& packing, const Packed& packed, Column column, int64_t stride = 1,
+                 int64_t n_threads = 1) {
+  constexpr int64_t kAtOnce = 64;  // rows: read along the columns, written while in the cache
+  run_in_parallel(packing.n_panels(), n_threads, [&](int64_t number) {
+    for (int64_t first = 0; first < packing.depth; first += kAtOnce) {
+      const int64_t block = first / packing.block_depth, last = packing.depth;
       const Panel panel = packed.panel(packing, block, number);
-      for (int64_t n = 0; n < kPanel; ++n)
-        store_weight(panel, k - block * packing.block_depth, n,
-                     columns[n] == nullptr ? 0.0f : columns[n][k * stride]);
+      for (int64_t n = 0; n < kPanel; ++n) {
+        const int64_t place = number * kPanel + n;
+        const float* from = place < packing.n_columns ? column(place) : nullptr;
+        for (int64_t k = first; k < std::min(first + kAtOnce, last); ++k)
+          store_weight(panel, k - block * packing.block_depth, n,
+                       from == nullptr ? 0.0f : from[k * stride]);
+      }
     }
-  }
+  });
 }
 
 // The same of weights whose row k stands in memory as row(k)[n]; float32 only.
@@ -277,31 +258,4 @@ static void multiply(int64_t n_rows, const float* rows, int64_t row_stride, Pane
       row = end;
     }
   }
-}
-
-// Run work(number) for every number below n_tasks on up to n_threads threads. Torch's own OpenMP
-// threads are taken where they can be found: they are awake, and a second pool would compete with
-// them for the cores.
-template <typename Work>
-static void run_in_parallel(int64_t n_tasks, int64_t n_threads, Work work) {
-  struct Shared {
-    Work& work;
-    int64_t n_tasks;
-    std::atomic<int64_t> next{0};
-    void run() {
-      for (int64_t task; (task = next++) < n_tasks;) work(task);
-    }
-  } shared{work, n_tasks};
-  n_threads = std::min(n_threads, n_tasks);
-  if (n_threads <= 1) return shared.run();
-
-  typedef void (*Parallel)(void (*)(void*), void*, unsigned, unsigned);
-  static const Parallel openmp = reinterpret_cast<Parallel>(dlsym(RTLD_DEFAULT, "GOMP_parallel"));
-  if (openmp != nullptr)
-    return openmp([](void* it) { static_cast<Shared*>(it)->run(); }, &shared,
-                  static_cast<unsigned>(n_threads), 0);
-  std::vector<std::thread> others;
-  for (int64_t i = 1; i < n_threads; ++i) others.emplace_back([&shared] { shared.run(); });
-  shared.run();
-  for (std::thread& other : others) other.join();
 }
