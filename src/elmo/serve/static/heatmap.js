@@ -109,8 +109,7 @@ function showTable(square, view, heat) {
 function tableCell(value, isSame, heat) {
   const amount = clamp(heat.of(value));
   const shown = Math.abs(value) < 10 ? value.toFixed(2) : value.toFixed(1);
-  const kind = isSame ? "same" : amount > 0.5 ? "cell hot" : "cell";
-  const cell = element("td", { class: kind }, shown);
+  const cell = element("td", { class: isSame ? "same" : "cell" }, shown);
   cell.style.setProperty("--heat", amount);
   return cell;
 }

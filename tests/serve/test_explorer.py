@@ -1,0 +1,362 @@
+"""The explorer in a real browser: everything one can do there, and that it stays in its bounds.
+
+Chromium is looked for on the PATH; without one these tests are skipped.
+"""
+
+import json
+import re
+import shutil
+import urllib.parse
+
+import numpy as np
+import pytest
+
+from elmo.serve.operations import Service
+from tests.serve.conftest import SENTENCES, running
+
+sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is absent")
+expect = sync_api.expect
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+pytestmark = pytest.mark.skipif(
+    CHROMIUM is None, reason="no Chromium on the PATH: explorer untested"
+)
+FLAGS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+BOWS = ["I took a bow .", "He drew a bow and arrow .", "The bow of the ship was old ."]
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def context(browser):
+    with browser.new_context(permissions=["clipboard-read", "clipboard-write"]) as context:
+        context.set_default_timeout(20_000)
+        yield context
+
+
+@pytest.fixture
+def page(context, address):
+    """The page, with its three bows; a test fails on any error it logs or outside request."""
+    page = context.new_page()
+    problems = []
+    page.on("console", lambda message: problems.append(message.text))
+    page.on("pageerror", lambda error: problems.append(str(error)))
+    page.on(
+        "request",
+        lambda request: None if request.url.startswith(address) else problems.append(request.url),
+    )
+    open_page(page, address)
+    yield page
+    assert problems == []
+
+
+def open_page(page, address, **said):
+    fragment = urllib.parse.urlencode({"text": "\n".join(BOWS), **said})
+    page.goto(f"{address}/#{fragment}")
+    page.wait_for_selector("#heatmap tbody tr")
+
+
+def cells(page):
+    rows = page.locator("#heatmap tbody tr").all()
+    return np.array([[float(td.inner_text()) for td in row.locator("td").all()] for row in rows])
+
+
+def bows(model, weights, gamma=1.0):
+    vectors = [gamma * text.vectors(weights) for text in model.embed(BOWS)]
+    return np.stack([vectors[0][3], vectors[1][3], vectors[2][1]])
+
+
+def cosines(vectors):
+    unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    return unit @ unit.T
+
+
+def slide(page, name, value):
+    page.locator(f"#{name}").fill(str(value))
+
+
+def test_every_pair_of_a_word_is_compared_in_the_layer_that_is_chosen(page, model):
+    assert page.locator("#compared-word").input_value() == "bow"
+    np.testing.assert_allclose(cells(page), cosines(bows(model, "top")), atol=0.006)
+    for layer in (0, 1, 2):
+        page.locator(".layer").nth(layer).click()
+        np.testing.assert_allclose(cells(page), cosines(bows(model, layer)), atol=0.006)
+        assert page.locator(".layer").nth(layer).get_attribute("aria-pressed") == "true"
+
+
+def test_the_heat_map_follows_the_sliders(page, model):
+    for name, value in {"weight-0": 0.5, "weight-1": 0.5, "weight-2": 0}.items():
+        slide(page, name, value)
+    np.testing.assert_allclose(cells(page), cosines(bows(model, [0.5, 0.5, 0])), atol=0.006)
+    assert page.locator("#weight-0-value").inner_text() == "0.50"
+    page.get_by_label("distance").check()
+    slide(page, "gamma", 2)
+    scaled = bows(model, [0.5, 0.5, 0], 2)
+    expected = np.linalg.norm(scaled[:, None] - scaled, axis=-1)
+    np.testing.assert_allclose(cells(page), expected, atol=0.006)
+
+
+def test_typing_changes_what_is_compared(page):
+    page.locator("#text").fill("One ship here .\nAnother ship there .\nA third ship .")
+    expect(page.locator("#compared-word")).to_have_value("ship")
+    assert cells(page).shape == (3, 3)
+    page.locator("#text").fill("Nothing twice .")
+    page.wait_for_selector("#nothing-to-compare", state="visible")
+    page.get_by_role("button", name="bank", exact=True).click()
+    expect(page.locator("#compared-word")).to_have_value("bank")
+
+
+def test_a_clicked_word_shows_where_the_text_uses_it_alike(page, client):
+    page.locator('[data-sentence="1"][data-position="3"]').click()
+    page.wait_for_selector("#neighbors li")
+    answer = client.post(
+        "/neighbors", json={"sentence": BOWS[1].split(), "position": 3, "k": 8, "layers": [0, 0, 1]}
+    ).json()
+    shown = page.locator("#neighbors li").all()
+    assert len(shown) == len(answer["in_context"])
+    for item, expected in zip(shown, answer["in_context"], strict=True):
+        assert item.locator("mark").inner_text() == expected["tokens"][expected["position"]]
+        assert item.locator(".value").inner_text() == f"{expected['similarity']:.2f}"
+    static = page.locator("#static .subject").all_inner_texts()
+    assert static == [word["word"] for word in answer["without_context"]]
+    page.get_by_label("any word").check()
+    expect(page.locator("#neighbors li")).to_have_count(8)
+
+
+def test_surprise_hangs_under_every_word_and_substitutes_stand_beside_it(page, model):
+    scored = model.score(BOWS)
+    bars = page.locator("#sentences li").nth(0).locator(".bars")
+    assert bars.count() == len(BOWS[0].split())
+    sentence = scored[0].sentences[0]
+    told = bars.nth(3).get_attribute("title")
+    assert f"{sentence.surprisal('forward')[3]:.1f} bits given the words before" in told
+    assert f"{sentence.surprisal('backward')[3]:.1f} bits given the words after" in told
+    arrow = page.locator('[data-sentence="1"][data-position="5"]')
+    assert "not in the vocabulary" in arrow.locator(".bars").get_attribute("title")
+    arrow.click()
+    page.wait_for_selector("#word-unknown", state="visible")
+    expected = [s.word for s in model.substitutes(BOWS[1].split(), 5, 8)]
+    expect(page.locator("#substitutes .subject")).to_have_text(expected)
+
+
+def test_words_are_points_whose_distances_are_those_of_a_pca(page, model):
+    page.locator(".layer").nth(1).click()
+    page.wait_for_timeout(500)
+    found = page.evaluate(
+        "[...document.querySelectorAll('#map .point')].map(p => {"
+        " const m = new DOMMatrix(getComputedStyle(p).transform);"
+        " return [p.querySelector('title').textContent, m.e, m.f]; })"
+    )
+    tokens = [(token, s) for s, text in enumerate(BOWS) for token in text.split() if token != "."]
+    assert sorted(name for name, _, _ in found) == sorted(
+        f"{t}, sentence {s + 1}" for t, s in tokens
+    )
+    vectors = np.concatenate(
+        [text.vectors(1)[[token != "." for token in text.tokens]] for text in model.embed(BOWS)]
+    )
+    centred = vectors - vectors.mean(0)
+    _, _, axes = np.linalg.svd(centred, full_matrices=False)
+    plane = centred @ axes[:2].T
+    names = [f"{t}, sentence {s + 1}" for t, s in tokens]
+    points = {name: np.array([x, y]) for name, x, y in found}
+    expected, shown = [], []
+    for i, one in enumerate(names):
+        for j, two in enumerate(names):
+            expected.append(np.linalg.norm(plane[i] - plane[j]))
+            shown.append(np.linalg.norm(points[one] - points[two]))
+    assert np.corrcoef(expected, shown)[0, 1] > 0.999
+
+
+def test_points_are_coloured_by_sentence_or_by_word(page):
+    def colours():
+        return page.evaluate(
+            "Object.fromEntries([...document.querySelectorAll('#map .point')]"
+            ".map(p => [p.querySelector('title').textContent, p.dataset.colour]))"
+        )
+
+    by_sentence = colours()
+    assert by_sentence["bow, sentence 1"] != by_sentence["bow, sentence 2"]
+    assert by_sentence["bow, sentence 1"] == by_sentence["took, sentence 1"]
+    page.get_by_label("word", exact=True).check()
+    by_word = colours()
+    assert by_word["bow, sentence 1"] == by_word["bow, sentence 2"] == by_word["bow, sentence 3"]
+    assert by_word["bow, sentence 1"] != by_word["took, sentence 1"]
+    page.get_by_label("only the compared word").check()
+    assert page.locator("#map .point").count() == 3
+
+
+def test_a_page_of_text_is_tagged(page):
+    page.locator("#tagger-text").fill("Alan 🙂 went to\nParis with ann.")
+    page.locator("#tag").click()
+    page.wait_for_selector("#tagged .labelled")
+    labelled = page.locator("#tagged .labelled").all_inner_texts()
+    assert [text.removesuffix("NAME").strip() for text in labelled] == ["Alan", "Paris"]
+    shown = page.locator("#tagged").text_content()
+    assert shown.replace("NAME", "") == "Alan 🙂 went to\nParis with ann."
+
+
+def test_without_a_task_model_there_is_no_tagging(context, model):
+    with running(Service(model, "tiny")) as (bare_address, _):
+        page = context.new_page()
+        open_page(page, bare_address)
+        assert page.locator("#tagger").is_hidden()
+        assert page.locator("#no-index").is_visible()
+        assert page.locator("#neighbors-part").is_hidden()
+
+
+def test_the_calls_that_can_be_copied_give_what_is_on_the_screen(page, model, monkeypatch, capsys):
+    page.locator(".layer").nth(1).click()
+    page.locator('[data-copy="call-python"]').click()
+    code = page.evaluate("navigator.clipboard.readText()")
+    monkeypatch.setattr("elmo.Elmo.load", lambda name: model, raising=True)
+    exec(compile(code, "copied", "exec"), {})  # the very text that a user would paste
+    printed = capsys.readouterr().out
+    square = re.findall(r"-?\d+\.?\d*", printed.partition("['")[0])
+    np.testing.assert_allclose(np.array(square, float).reshape(3, 3), cells(page), atol=0.011)
+    assert "Substitute(" in printed
+
+    curl = page.locator("#call-curl").text_content()
+    assert curl.count("curl http://127.0.0.1") == 4
+    body = json.loads(curl.split("-d '")[1].split("'\n")[0])
+    assert body == {"texts": BOWS, "layers": [0, 1, 0]}
+
+
+def test_a_link_brings_back_what_was_on_the_screen(page, context, address):
+    page.locator('[data-sentence="2"][data-position="4"]').click()
+    for name, value in {"weight-0": 0.2, "weight-1": 0.6, "weight-2": 0.2, "gamma": 1.5}.items():
+        slide(page, name, value)
+    page.get_by_label("distance").check()
+    page.get_by_label("word", exact=True).check()
+    page.locator('[data-copy="link"]').click()
+    link = page.evaluate("navigator.clipboard.readText()")
+    other = context.new_page()
+    other.goto(link)
+    other.wait_for_selector("#heatmap tbody tr")
+    for selector in ("#heatmap", "#word-sentence", "#sliders", "#call-curl", "#map-note"):
+        assert other.locator(selector).text_content() == page.locator(selector).text_content()
+    assert other.locator("#text").input_value() == "\n".join(BOWS)
+    assert other.get_by_label("distance").is_checked()
+
+
+NASTY = [
+    "<img src=x onerror=alert(1)> bow",
+    "<script>document.title='bow'</script> bow",
+    '"><svg onload=alert(2)> bow',
+    "javascript:alert(3) {{7*7}} ${bow} bow",
+]
+
+
+def test_markup_in_a_sentence_stays_text(page, context):
+    page.on("dialog", lambda dialog: pytest.fail("a script ran"))
+    page.locator("#text").fill("\n".join(NASTY))
+    expect(page.locator("#sentences")).to_contain_text("javascript")
+    page.locator("#sentences .word").first.click()
+    page.locator("#tagger-text").fill("<b>Bold</b> <img src=x onerror=alert(4)>")
+    page.locator("#tag").click()
+    page.wait_for_selector("#tagged .labelled")
+    assert page.locator("main img, main script, main svg svg, #tagged b").count() == 0
+    assert page.title() == "elmo · explorer"
+    assert "<img" in page.locator("#tagged").text_content()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_no_serious_fault_is_found_by_axe(page, scheme):
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is absent")
+    page.emulate_media(color_scheme=scheme)
+    page.locator("#tagger-text").fill("Alan went to Paris.")
+    page.locator("#tag").click()
+    page.wait_for_selector("#tagged .labelled")
+    page.wait_for_selector("#neighbors li")
+    page.wait_for_timeout(400)  # colours have stopped changing
+    faults = [
+        f"{fault['id']}: {node['target']} {node['failureSummary']}"
+        for fault in axe.Axe().run(page).response["violations"]
+        if fault["impact"] in ("serious", "critical")
+        for node in fault["nodes"]
+    ]
+    assert faults == []
+
+
+def test_everything_can_be_reached_by_keyboard(page):
+    page.locator("#text").focus()
+    reached = set()
+    for _ in range(80):
+        page.keyboard.press("Tab")
+        reached.add(
+            page.evaluate(
+                "(e => e.id || e.name || e.className || e.tagName)(document.activeElement)"
+            )
+        )
+    assert {"compared-word", "layer", "weight-0", "gamma", "measure", "colour", "only"} <= reached
+    assert {"word", "word compared", "any-word", "tag", "task"} <= reached
+    page.locator('[data-sentence="0"][data-position="1"]').focus()
+    page.keyboard.press("Enter")
+    assert page.locator("#word-sentence mark").inner_text() == "took"
+    assert page.evaluate("document.activeElement.dataset.position") == "1"
+    page.locator("#weight-1").focus()
+    page.keyboard.press("ArrowRight")
+    assert page.locator("#weight-1").input_value() == "0.01"
+
+
+def test_on_a_phone_nothing_runs_over_the_edge(browser, address):
+    with browser.new_context(viewport={"width": 360, "height": 740}) as context:
+        page = context.new_page()
+        open_page(page, address)
+        page.wait_for_selector("#neighbors li")
+        assert page.evaluate("document.documentElement.scrollWidth") <= 360
+
+
+def test_the_api_has_a_page_that_describes_it(context, address):
+    page = context.new_page()
+    problems = []
+    page.on("console", lambda message: problems.append(message.text))
+    page.goto(f"{address}/docs")
+    page.wait_for_selector("section")
+    text = page.locator("main").inner_text()
+    for path in ("/embed", "/neighbors", "/score", "/substitutes", "/predict/{task}", "/info"):
+        assert path in text
+    assert problems == []
+
+
+def test_a_token_is_asked_for_once(context, service):
+    with running(service, "a-long-secret-token") as (address, _):
+        page = context.new_page()
+        page.goto(address)
+        page.locator("#token").fill("a-long-secret-token")
+        page.get_by_role("button", name="Go on").click()
+        page.wait_for_selector("#heatmap tbody tr")
+        assert "Authorization: Bearer $TOKEN" in page.locator("#call-curl").text_content()
+        assert "a-long-secret-token" not in page.content()
+        page.reload()
+        page.wait_for_selector("#heatmap tbody tr")
+
+
+def test_a_refusal_is_told_on_the_page(context, address):
+    page = context.new_page()
+    open_page(page, address)
+    page.locator("#text").fill("word " * 101)
+    expect(page.locator("#message")).to_contain_text("max_sentence_tokens")
+    page.locator("#text").fill("\n".join(BOWS))
+    expect(page.locator("#message")).to_be_empty()
+
+
+def test_sentences_of_the_indexed_text_are_not_their_own_neighbours(page):
+    page.locator("#text").fill("\n".join(" ".join(tokens) for tokens in SENTENCES[:3]))
+    expect(page.locator("#sentences li")).to_have_count(3)
+    page.locator('[data-sentence="0"][data-position="3"]').click()
+    page.wait_for_selector("#neighbors li")
+    assert "I took a bow." not in page.locator("#neighbors .subject").all_inner_texts()
