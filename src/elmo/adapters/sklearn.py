@@ -1,0 +1,136 @@
+"""scikit-learn: transformers from text to vectors, for a Pipeline.
+
+In: raw texts or token lists (`SentenceVectorizer`), or words in their sentences (`TokenFeatures`).
+Out: an array with a row for each. An estimator holds the path of its model and its settings, never
+weights: clones, pickles and `save` are small, and open the model again where they are used.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elmo.adapters import open_model
+from elmo.checkpoint import written_whole
+from elmo.elmo import Text
+from elmo.embedded import Layers
+from elmo.errors import ConfigError, DataError, needs_extra
+
+with needs_extra("sklearn"):
+    from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+
+Array = NDArray[np.floating[Any]]
+Occurrence = tuple[Sequence[str], int]  # a sentence, and the place of a word in it
+
+
+class _ElmoTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """What both transformers do."""
+
+    model: str | Path
+
+    def fit(self, texts: object = None, y: object = None) -> Self:
+        """Nothing is learned; the model is opened, so that a wrong path is told early."""
+        open_model(self.model)
+        return self
+
+    def save(self, path: str | Path) -> None:
+        """Write the settings as JSON; the model stays where it is."""
+        settings = {name: _plain(value) for name, value in self.get_params().items()}
+        with written_whole(Path(path)) as unfinished:
+            unfinished.write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """The transformer that `save` wrote."""
+        try:
+            settings = json.loads(Path(path).read_text(encoding="utf-8"))
+            return cls(**settings)
+        except (OSError, ValueError, TypeError) as error:
+            raise ConfigError(
+                f"{path}: no settings of a {cls.__name__} ({error}), expected what its `save` "
+                "wrote; name that file"
+            ) from error
+
+    @property
+    def _n_features_out(self) -> int:
+        return open_model(self.model).output_dim
+
+    def __sklearn_tags__(self) -> Any:  # noqa: ANN401 - scikit-learn's own
+        tags = super().__sklearn_tags__()
+        tags.requires_fit = False
+        tags.input_tags.string, tags.input_tags.two_d_array = True, False
+        return tags
+
+
+class SentenceVectorizer(_ElmoTransformer):
+    """Texts -> one vector each: the mean or the maximum of their tokens' vectors."""
+
+    def __init__(
+        self,
+        model: str | Path,
+        *,
+        layers: Layers = "average",
+        pooling: Literal["mean", "max"] = "mean",
+    ) -> None:
+        self.model = model
+        self.layers = layers
+        self.pooling = pooling
+
+    def transform(self, texts: Iterable[Text]) -> Array:
+        """Raw texts or token lists -> (n, D)."""
+        if isinstance(texts, str):
+            raise DataError(
+                f"the texts are one str, {texts[:40]!r}, expected a list of texts; put it in a list"
+            )
+        elmo = open_model(self.model)
+        rows = [embedded.pooled(self.pooling, self.layers) for embedded in elmo.stream(texts)]
+        return np.array(rows, dtype=np.float32).reshape(len(rows), elmo.output_dim)
+
+
+class TokenFeatures(_ElmoTransformer):
+    """Words in their sentences -> the vector of each; `occurrences` makes them of sentences."""
+
+    def __init__(self, model: str | Path, *, layers: Layers = "average") -> None:
+        self.model = model
+        self.layers = layers
+
+    def transform(self, words: Iterable[Occurrence]) -> Array:
+        """Pairs of a sentence's tokens and a place in it -> (n, D).
+
+        Words of the same sentence are best given one after the other: it is then read once.
+        """
+        elmo = open_model(self.model)
+        sentences = [
+            (tokens, [place for _, place in group])
+            for tokens, group in groupby(words, key=lambda word: tuple(word[0]))
+        ]
+        rows: list[Array] = []
+        stream = elmo.stream([tokens for tokens, _ in sentences])
+        for embedded, (_, places) in zip(stream, sentences, strict=True):
+            _check_places(places, embedded.tokens)
+            rows.extend(embedded.vectors(self.layers)[places])
+        return np.array(rows, dtype=np.float32).reshape(len(rows), elmo.output_dim)
+
+
+def occurrences(sentences: Iterable[Sequence[str]]) -> Iterator[Occurrence]:
+    """Every word of some sentences with its sentence, as `TokenFeatures` takes them."""
+    for tokens in sentences:
+        for place in range(len(tokens)):
+            yield tokens, place
+
+
+def _check_places(places: list[int], tokens: list[str]) -> None:
+    outside = [place for place in places if not 0 <= place < len(tokens)]
+    if outside:
+        raise DataError(
+            f"place {outside[0]} of the sentence {' '.join(tokens)[:40]!r}, expected 0 to "
+            f"{len(tokens) - 1}; correct it"
+        )
+
+
+def _plain(value: object) -> object:
+    return str(value) if isinstance(value, Path) else value

@@ -1,0 +1,184 @@
+"""spaCy: a component that gives each of spaCy's own tokens its vector in context.
+
+In: docs. Out: the same docs with `doc.tensor` (T, D), and `token.vector`, `span.vector`,
+`doc.vector` and `similarity` by it. The factory is "elmo"; an architecture "elmo.Tok2Vec.v1" lets
+spaCy's trainable components learn on frozen ELMo vectors.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elmo.adapters import open_model
+from elmo.elmo import Elmo
+from elmo.embedded import Layers
+from elmo.errors import needs_extra
+
+with needs_extra("spacy"):
+    from spacy.language import Language
+    from spacy.tokens import Doc, Span, Token
+    from spacy.util import registry
+    from thinc.api import Maxout, Model, chain, with_array
+
+Vectors = NDArray[np.float32]
+SETTINGS, MODEL = "elmo.json", "model"
+
+
+@Language.factory(
+    "elmo", assigns=["doc.tensor"], default_config={"layers": "average", "bundles_model": True}
+)
+def build_component(
+    nlp: Language, name: str, model: str, layers: Layers, bundles_model: bool
+) -> "ElmoComponent":
+    """The component as a pipeline's config describes it."""
+    return ElmoComponent(name, model, layers, bundles_model=bundles_model)
+
+
+class ElmoComponent:
+    """A step of a pipeline; it opens its model when it sees its first doc.
+
+    `bundles_model`: the pipeline's folder gets a copy of the model, so that it can be moved.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        model: str | Path,
+        layers: Layers = "average",
+        *,
+        bundles_model: bool = True,
+    ) -> None:
+        self.name = name
+        self.model_path = Path(model)
+        self.layers = layers
+        self.bundles_model = bundles_model
+
+    def __call__(self, doc: Doc) -> Doc:
+        """Give one doc its vectors."""
+        return next(self.pipe([doc]))
+
+    def pipe(self, stream: Iterable[Doc], *, batch_size: int = 64) -> Iterator[Doc]:
+        """Give docs their vectors, `batch_size` of them side by side."""
+        docs = iter(stream)
+        while batch := list(islice(docs, batch_size)):
+            for doc, vectors in zip(batch, embed_docs(self.elmo, batch, self.layers), strict=True):
+                doc.tensor = vectors
+                doc.user_hooks.update(DOC_HOOKS)
+                doc.user_span_hooks.update(SPAN_HOOKS)
+                doc.user_token_hooks.update(TOKEN_HOOKS)
+                yield doc
+
+    @property
+    def elmo(self) -> Elmo:
+        """The model."""
+        return open_model(self.model_path)
+
+    def to_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> None:
+        """Write the settings, and the model where it is to be bundled."""
+        folder = Path(path)
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / SETTINGS).write_bytes(self.to_bytes())
+        if self.bundles_model:
+            self.elmo.save(folder / MODEL)
+
+    def from_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> "ElmoComponent":
+        """Read what `to_disk` wrote."""
+        folder = Path(path)
+        self.from_bytes((folder / SETTINGS).read_bytes())
+        if self.bundles_model:
+            self.model_path = folder / MODEL
+        return self
+
+    def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
+        """The settings; bytes never hold the model."""
+        settings = {
+            "model": str(self.model_path),
+            "layers": self.layers,
+            "bundles_model": self.bundles_model,
+        }
+        return json.dumps(settings).encode("utf-8")
+
+    def from_bytes(self, settings: bytes, *, exclude: Iterable[str] = ()) -> "ElmoComponent":
+        """Take the settings that `to_bytes` gave."""
+        values = json.loads(settings)
+        self.model_path, self.layers = Path(values["model"]), values["layers"]
+        self.bundles_model = values["bundles_model"]
+        return self
+
+
+def embed_docs(elmo: Elmo, docs: list[Doc], layers: Layers = "average") -> Iterator[Vectors]:
+    """The vectors (T, D) of each doc's tokens; those of spaces, which are no words, are zero.
+
+    A sentence is read alone where spaCy has set sentences, else a doc is one sentence.
+    """
+    places = [_sentences(doc) for doc in docs]
+    sentences = [
+        [doc[place].text for place in sentence]
+        for doc, in_doc in zip(docs, places, strict=True)
+        for sentence in in_doc
+    ]
+    embedded = elmo.stream(sentences)
+    for doc, in_doc in zip(docs, places, strict=True):
+        vectors = np.zeros((len(doc), elmo.output_dim), dtype=np.float32)
+        for sentence in in_doc:
+            vectors[sentence] = next(embedded).vectors(layers)
+        yield vectors
+
+
+def _sentences(doc: Doc) -> list[list[int]]:
+    """The places of the words of each sentence."""
+    spans = doc.sents if doc.has_annotation("SENT_START") else [doc[:]]
+    return [[token.i for token in span if not token.is_space] for span in spans]
+
+
+@registry.architectures("elmo.Tok2Vec.v1")
+def build_tok2vec(
+    model: str, width: int = 128, layers: Layers = "average"
+) -> Model[list[Doc], list[Vectors]]:
+    """Frozen ELMo vectors, and above them one layer that learns, `width` wide."""
+    frozen = Model("elmo", _forward, attrs={"model": model, "layers": layers})
+    learned: Model[Vectors, Vectors] = Maxout(nO=width, nP=3, normalize=True)
+    return chain(frozen, with_array(learned))
+
+
+def _forward(
+    layer: Model[list[Doc], list[Vectors]], docs: list[Doc], is_train: bool
+) -> tuple[list[Vectors], Callable[[list[Vectors]], list[Doc]]]:
+    elmo = open_model(layer.attrs["model"])
+    vectors = [layer.ops.asarray(v) for v in embed_docs(elmo, docs, layer.attrs["layers"])]
+    return vectors, lambda gradients: []
+
+
+def _mean(piece: Doc | Span) -> Any:  # noqa: ANN401 - an array of spaCy's device
+    place = slice(piece.start, piece.end) if isinstance(piece, Span) else slice(None)
+    rows = piece.doc.tensor[place]
+    return rows.mean(0) if len(rows) else np.zeros(rows.shape[1], np.float32)
+
+
+def _row(token: Token) -> Any:  # noqa: ANN401
+    return token.doc.tensor[token.i]
+
+
+def _norm(piece: Doc | Span | Token) -> float:
+    return float((piece.vector**2).sum() ** 0.5)
+
+
+def _cosine(piece: Doc | Span | Token, other: Doc | Span | Token) -> float:
+    norms = _norm(piece) * _norm(other)
+    return float((piece.vector * other.vector).sum() / norms) if norms else 0.0
+
+
+def _has_vector(piece: Doc | Span | Token) -> bool:
+    return True
+
+
+# spaCy's own similarity is one for pieces that are spelled alike, whatever their vectors. Spans
+# need no hook for their norm, and would get a vector from it (spaCy 3.8 asks the wrong hook).
+SPAN_HOOKS = {"vector": _mean, "has_vector": _has_vector, "similarity": _cosine}
+DOC_HOOKS = SPAN_HOOKS | {"vector_norm": _norm}
+TOKEN_HOOKS = DOC_HOOKS | {"vector": _row}
