@@ -1,0 +1,52 @@
+"""The network where the kernels cannot run: other devices, other number types, autocast."""
+
+import torch
+
+from elmo import kernels
+from elmo.bilm import BiLM, BiLMState
+from elmo.chars import encode_batch
+from elmo.config import tiny
+
+SENTENCES = [["I", "took", "a", "bow", "."], ["bow"], ["a", "bow", "and", "arrow"]]
+
+
+def build_model() -> BiLM:
+    torch.manual_seed(1)
+    return BiLM(tiny()).eval()
+
+
+@torch.no_grad()
+def test_double_precision_runs_the_plain_path_and_gives_the_same_vectors() -> None:
+    bilm = build_model()
+    batch = encode_batch(SENTENCES, 50, 3)
+    single = bilm(batch).layers
+    double = bilm.double()(batch).layers
+    assert double.dtype == torch.float64
+    torch.testing.assert_close(single.double(), double, atol=1e-5, rtol=0)
+
+
+@torch.no_grad()
+def test_autocast_runs_the_plain_path_near_the_same_vectors() -> None:
+    bilm = build_model()
+    batch = encode_batch(SENTENCES, 50, 3)
+    exact = bilm(batch).layers
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        layers = next(zip(*bilm.stacks.values(), strict=True))
+        assert not kernels.can_run(layers, [exact])
+        rounded = bilm(batch).layers
+    # bfloat16 has eight bits: products of numbers near one are right to some hundredths.
+    torch.testing.assert_close(rounded.float(), exact, atol=0.05, rtol=0.05)
+
+
+def test_a_device_without_numbers_gives_the_shapes() -> None:
+    with torch.device("meta"):
+        bilm = BiLM(tiny())
+        state = bilm.initial_state(2)
+        index = torch.zeros(5, dtype=torch.int64)
+        vectors = bilm.token_vectors(torch.zeros(3, 10, dtype=torch.int64))
+        layers, after = bilm.run(vectors, [index, index], [2, 2, 1], state)
+    width = bilm.config.lstm.projection_dim
+    assert [[tuple(rows.shape) for rows in layer] for layer in layers] == [[(5, width)] * 2] * 2
+    assert isinstance(after, BiLMState)
+    assert after.cell.shape == state.cell.shape
+    assert after.cell.device.type == "meta"
