@@ -5,10 +5,9 @@ from "0"; .h5 is laid out as the old `allennlp elmo` command's, so that what rea
 """
 
 import json
-import os
 import zipfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -17,6 +16,7 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
+from elmo.checkpoint import written_whole
 from elmo.errors import ConfigError, DataError
 
 Vectors = NDArray[np.floating[Any]]  # (T, D), or (K, T, D) for several layers
@@ -126,21 +126,8 @@ def new_vector_file(path: Path) -> Iterator[VectorFile]:
     if path.is_dir() or not path.parent.is_dir():
         found = "is a folder" if path.is_dir() else "its folder does not exist"
         raise DataError(f"{path}: {found}; expected a place for a new file; name another output")
-    unfinished = path.with_name(f".{path.name}.unfinished")
-    try:
-        file = FORMATS[path.suffix](unfinished)
-        try:
-            yield file
-        finally:
-            file.close()
-        os.replace(unfinished, path)
-    except OSError as error:
-        raise DataError(
-            f"{path}: cannot be written ({error.strerror or error}); expected a place with room "
-            "that you may write to; name another output"
-        ) from error
-    finally:
-        unfinished.unlink(missing_ok=True)
+    with written_whole(path) as unfinished, closing(FORMATS[path.suffix](unfinished)) as file:
+        yield file
 
 
 def _json_numbers(array: Vectors) -> str:
