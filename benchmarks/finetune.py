@@ -1,0 +1,125 @@
+"""Perplexity before and after fine-tuning on text of other kinds, as the paper's table has it.
+
+Reads task text (SNLI, SQuAD questions and contexts, SST, WNUT) from a data folder, tunes a model on
+each training part for some epochs and measures it on the development part.
+usage: finetune.py MODEL --out FOLDER [--data FOLDER] [--kinds snli,sst] [--epochs 1]
+"""
+
+import argparse
+import dataclasses
+import json
+import lzma
+import re
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+from elmo import formats
+from elmo.budget import Budget
+from elmo.finetune import DEFAULTS, Finetuned, finetune
+from elmo.pretrain import open_texts
+from elmo.pretrain_config import read_over
+from elmo.processes import join_processes
+
+DATA = Path(__file__).parent.parent.parent / "shared" / "data"
+
+
+def read_snli(folder: Path, part: str) -> Iterator[str]:
+    """Premises and hypotheses, each once."""
+    lines = (folder / "nli" / "counterfactual-snli" / f"{part}.tsv").read_text().splitlines()[1:]
+    yield from dict.fromkeys(text for line in lines for text in line.split("\t")[:2])
+
+
+def read_sst(folder: Path, part: str) -> Iterator[str]:
+    """The words of the trees, already tokenised."""
+    for line in (folder / "research-only" / "sst" / f"{part}.txt").read_text().splitlines():
+        yield " ".join(re.findall(r" ([^ ()]+)\)", line))
+
+
+def read_wnut(folder: Path, part: str) -> Iterator[str]:
+    """Sentences of the first column."""
+    text = (folder / "ner" / "wnut17" / f"{part}.conll").read_text()
+    for sentence in text.split("\n\n"):
+        yield " ".join(line.split("\t")[0] for line in sentence.splitlines())
+
+
+def _squad(folder: Path, part: str) -> Iterator[dict[str, object]]:
+    with lzma.open(folder / "squad" / f"{part}.json.xz", "rt") as file:
+        for article in json.load(file)["data"]:
+            yield from article["paragraphs"]
+
+
+def read_contexts(folder: Path, part: str) -> Iterator[str]:
+    """SQuAD's paragraphs."""
+    for paragraph in _squad(folder, part):
+        yield str(paragraph["context"]).replace("\n", " ")
+
+
+def read_questions(folder: Path, part: str) -> Iterator[str]:
+    """SQuAD's questions."""
+    for paragraph in _squad(folder, part):
+        questions = paragraph["qas"]
+        assert isinstance(questions, list)
+        yield from (question["question"].strip() for question in questions)
+
+
+# How each is read, and the paper's perplexities before and after one epoch.
+KINDS: dict[str, tuple[Callable[[Path, str], Iterator[str]], str]] = {
+    "snli": (read_snli, "72.1 -> 16.8"),
+    "squad-contexts": (read_contexts, "99.1 -> 43.5"),
+    "squad-questions": (read_questions, "158.2 -> 52.0"),
+    "sst": (read_sst, "131.5 -> 78.6"),
+    "wnut": (read_wnut, "-"),
+}
+IS_TOKENISED = {"sst", "wnut"}
+
+
+def write_lines(path: Path, lines: Iterable[str]) -> None:
+    """One text a line, each a document of its own; the same lines leave the file untouched."""
+    text = "".join(f"{line}\n\n" for line in lines if line)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if not path.exists() or path.read_text() != text:
+        path.write_text(text)
+
+
+def tune(model: Path, kind: str, data: Path, out: Path, n_epochs: float) -> Finetuned:
+    """Tune a model on one kind of text."""
+    read, _ = KINDS[kind]
+    for part in ("train", "dev"):
+        write_lines(out / "text" / f"{kind}-{part}.txt", read(data, part))
+    sets = [f"train.n_epochs={n_epochs}", "stream.n_rows=16", "optimiser.learning_rate=1e-3"]
+    settings = read_over(dict(DEFAULTS), None, sets)
+    start = formats.read(model)
+    processes = join_processes()
+    files = [str(out / "text" / f"{kind}-{part}.txt") for part in ("train", "dev")]
+    texts = open_texts(
+        files[0], files[1], out / "cache", processes, is_tokenised=kind in IS_TOKENISED
+    )
+    config = dataclasses.replace(settings, model=start.bilm.config)
+    return finetune(start, config, texts, out / kind, Budget(), processes)
+
+
+def main() -> None:
+    """Tune on all kinds and print the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("model", type=Path)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--data", type=Path, default=DATA)
+    parser.add_argument("--kinds", default="snli,squad-questions,sst,wnut")
+    parser.add_argument("--epochs", type=float, default=1.0)
+    settings = parser.parse_args()
+    print(
+        "| text | unknown words | before | after | the paper's, of its model |\n|---|---|---|---|---|"
+    )
+    for kind in settings.kinds.split(","):
+        result = tune(settings.model, kind, settings.data, settings.out, settings.epochs)
+        assert result.before is not None
+        assert result.after is not None
+        print(
+            f"| {kind} | {result.after.unknown_rate:.1%} | {result.before.mean:.1f} | "
+            f"{result.after.mean:.1f} | {KINDS[kind][1]} |",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    main()
