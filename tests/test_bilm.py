@@ -13,6 +13,8 @@ from tests import reference
 from tests.conftest import TINY_OPTIONS
 from tests.random_models import SENTENCES, build_bilm, options, random_weights
 
+UNCHANGED = build_bilm(TINY_OPTIONS, random_weights(TINY_OPTIONS))
+
 
 def encode(bilm, sentences):
     cnn = bilm.config.char_cnn
@@ -69,7 +71,7 @@ def test_a_given_state_is_where_reading_starts(drawn, sentences, seed):
 
 @given(st.permutations(range(5)), st.integers(1, 5), st.lists(SENTENCES, min_size=5, max_size=5))
 def test_order_and_size_of_a_batch_change_no_vector(order, n_kept, sentences):
-    bilm = build_bilm(TINY_OPTIONS, random_weights(TINY_OPTIONS))
+    bilm = UNCHANGED
     kept = order[:n_kept]
     with torch.no_grad():
         whole = bilm(encode(bilm, sentences))
@@ -82,7 +84,7 @@ def test_order_and_size_of_a_batch_change_no_vector(order, n_kept, sentences):
 
 @given(SENTENCES, st.integers(1, 40))
 def test_padding_changes_no_vector_and_holds_zeros(tokens, n_longer):
-    bilm = build_bilm(TINY_OPTIONS, random_weights(TINY_OPTIONS))
+    bilm = UNCHANGED
     longer = [*tokens, *["x"] * n_longer]
     with torch.no_grad():
         alone = bilm(encode(bilm, [tokens]))
@@ -201,7 +203,7 @@ def test_dropout_drops_in_training_only(bilm, corpus):
 @given(st.data())
 def test_resets_equal_separate_sentences(data):
     """Sentences one after another in a stream, reset between them, as pre-training reads them."""
-    bilm = build_bilm(TINY_OPTIONS, random_weights(TINY_OPTIONS))
+    bilm = UNCHANGED
     lengths = data.draw(st.lists(st.integers(1, 4), min_size=1, max_size=4))
     assume(sum(lengths) > 1)
     vectors = torch.randn(sum(lengths), 8, generator=torch.Generator().manual_seed(0))

@@ -11,7 +11,10 @@ from hypothesis import strategies as st
 from elmo.char_cnn import CharCNN
 from elmo.chars import encode_words
 from tests import reference
+from tests.conftest import TINY_OPTIONS
 from tests.random_models import WORDS, build_bilm, options, random_weights
+
+UNCHANGED = build_bilm(TINY_OPTIONS, random_weights(TINY_OPTIONS))
 
 
 @given(options(), st.lists(WORDS, min_size=1, max_size=4), st.integers(0, 99))
@@ -30,10 +33,8 @@ def test_token_vectors_equal_the_plain_reference(drawn, words, seed):
 
 
 @given(st.lists(WORDS, min_size=1, max_size=4))
-def test_columns_of_padding_beyond_the_widest_filter_change_nothing(tiny_weights, words):
-    from tests.conftest import TINY_OPTIONS
-
-    bilm = build_bilm(TINY_OPTIONS, tiny_weights)
+def test_columns_of_padding_beyond_the_widest_filter_change_nothing(words):
+    bilm = UNCHANGED
     with torch.no_grad():
         trimmed = bilm.token_vectors(encode_words(words, 50, bilm.char_cnn.widest_filter))
         whole = bilm.token_vectors(encode_words(words, 50, 50))

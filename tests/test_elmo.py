@@ -18,6 +18,7 @@ from elmo.errors import CheckpointError, ConfigError, DataError
 from tests.conftest import TINY_OPTIONS
 from tests.random_models import SENTENCES, build_bilm, random_weights
 
+UNCHANGED = build_bilm(TINY_OPTIONS, random_weights(TINY_OPTIONS))
 TEXT = "I took a bow. He was wielding a bow, and an arrow!"
 
 
@@ -89,7 +90,7 @@ def test_a_literal_marker_is_text(elmo):
 
 @given(st.lists(SENTENCES, min_size=1, max_size=4), st.lists(SENTENCES, max_size=3))
 def test_the_same_sentence_has_the_same_vectors(sentences, others):
-    elmo = Elmo(Model(build_bilm(TINY_OPTIONS, random_weights(TINY_OPTIONS))))
+    elmo = Elmo(Model(UNCHANGED))
     elmo.embed(others)
     together = elmo.embed([*others, *sentences, *others])[len(others) :]
     for tokens, embedded in zip(sentences, together, strict=False):

@@ -18,6 +18,8 @@ from elmo.long_text import run_in_chunks
 from tests.conftest import ROOT, TINY_OPTIONS
 from tests.random_models import build_bilm, random_weights
 
+UNCHANGED = build_bilm(TINY_OPTIONS, random_weights(TINY_OPTIONS))
+
 
 def random_tokens(n_tokens, n_words=300, seed=0):
     rng = np.random.default_rng(seed)
@@ -47,7 +49,7 @@ def in_chunks(bilm, tokens, n_chunk_tokens, weights):
 
 @given(st.integers(0, 60), st.integers(1, 70), st.integers(1, 3))
 def test_chunks_of_any_size_equal_the_whole(n_tokens, n_chunk_tokens, n_sums):
-    bilm = build_bilm(TINY_OPTIONS, random_weights(TINY_OPTIONS))
+    bilm = UNCHANGED
     weights = torch.randn(n_sums, 3, generator=torch.Generator().manual_seed(n_tokens))
     found, expected = in_chunks(
         bilm, random_tokens(n_tokens, seed=n_tokens), n_chunk_tokens, weights
