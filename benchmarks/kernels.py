@@ -1,7 +1,8 @@
 """How near the compiled recurrence comes to the machine's limit, a matrix product of the same run.
 
-Prints, at the released sizes, arithmetic of one biLSTM layer per second against torch's float32
-product and against the plain path; then training, in tokens per second through two layers.
+Prints, at the released sizes, the token layer's parts against torch's; the arithmetic of one biLSTM
+layer per second against torch's float32 product and the plain path; what bfloat16 gains; and
+training, in tokens per second through two layers.
 `--single` measures one thread by its own processor time, which other work hardly disturbs.
 """
 
@@ -14,6 +15,7 @@ import torch
 from torch import Tensor
 
 from elmo import kernels
+from elmo.char_cnn import CharCNN, Highway
 from elmo.lstm import LstmLayer
 from elmo.lstm import _run_plain as run_plain  # what is measured against has no public name
 
@@ -139,6 +141,68 @@ def measure_training(clock: Clock) -> None:
             )
 
 
+def measure_words(clock: Clock) -> None:
+    """Print the token layer's speed at the released filters."""
+    filters = [(1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024)]
+    cnn = CharCNN(
+        char_dim=16, filters=filters, n_highways=1, activation="relu", output_dim=128
+    ).requires_grad_(False)
+    parameters = list(cnn.convolutions.parameters())
+    pairs = list(zip(parameters[::2], parameters[1::2], strict=True))
+    highway = cnn.highways[0]
+    assert isinstance(highway, Highway)
+    print("token layer, milliseconds    | words | convolutions | torch's | highway | torch's")
+    for n_words in (25, 256, 1024):
+        char_ids = torch.full((n_words, 20), 261)  # padding after spellings of about 7 letters
+        for row in char_ids:
+            n_letters = int(torch.randint(1, 13, ()))
+            row[: n_letters + 2] = torch.randint(98, 123, (n_letters + 2,))
+        rows = torch.rand(n_words, 2048)
+
+        def convolve(char_ids: Tensor = char_ids) -> list[Tensor]:
+            characters = cnn.char_vectors(char_ids).transpose(1, 2)
+            return [convolution(characters).amax(-1) for convolution in cnn.convolutions]
+
+        works = [
+            lambda i=char_ids: kernels.find_highest(i, cnn.char_vectors.weight, pairs, 0),
+            convolve,
+            lambda r=rows: kernels.run_highway(highway.transform, highway.gate, r),
+            lambda r=rows: torch.lerp(
+                r, highway.transform(r).relu(), torch.sigmoid(highway.gate(r))
+            ),
+        ]
+        times = [1000 * clock.best_seconds(work) for work in works]
+        print(
+            f"{'':28} | {n_words:5} | {times[0]:12.2f} | {times[1]:7.2f} "
+            f"| {times[2]:7.2f} | {times[3]:7.2f}"
+        )
+
+
+def measure_bfloat16(clock: Clock) -> None:
+    """Print what weights stored in bfloat16 gain, and what they cost in exactness."""
+    print("one biLSTM layer in bfloat16 | batch | times as fast | relative difference")
+    for name, (dim, projection_dim) in SIZES.items():
+        for batch in (1, 4, 64):
+            n_steps = 25 if batch == 1 else 4
+            layers = make_layers(dim, projection_dim)
+            rows = [torch.randn(batch * n_steps, projection_dim)] * 2
+            arguments = layers, rows, [None, None], [batch] * n_steps
+            with torch.no_grad():
+                exact = run(True, *arguments)[0]
+                seconds = clock.best_seconds(lambda a=arguments: run(True, *a))
+                for layer in layers:
+                    for weight in (
+                        layer.input_weight,
+                        layer.recurrent_weight,
+                        layer.projection_weight,
+                    ):
+                        weight.data = weight.data.to(torch.bfloat16)
+                rounded = run(True, *arguments)[0]
+                ratio = seconds / clock.best_seconds(lambda a=arguments: run(True, *a))
+            difference = float((rounded - exact).norm() / exact.norm())
+            print(f"{name:28} | {batch:5} | {ratio:13.2f} | {difference:.1e}")
+
+
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -148,7 +212,9 @@ def main() -> None:
     clock = Clock(time.thread_time if torch.get_num_threads() == 1 else time.perf_counter)
     print(f"{torch.get_num_threads()} threads; kernels: {kernels.why_unavailable() or 'built'}")
     kernels.keep_freed_memory()
+    measure_words(clock)
     measure_inference(clock)
+    measure_bfloat16(clock)
     measure_training(clock)
 
 

@@ -33,7 +33,8 @@ struct Task {
 // What all tasks share: the characters that occur, and each word as offsets into a table of them.
 class Reading {
  public:
-  explicit Reading(const Words& words) : words_(words), offsets_(words.n_words * words.n_characters) {
+  explicit Reading(const Words& words)
+      : words_(words), offsets_(words.n_words * words.n_characters) {
     std::vector<int64_t> number_of(words.n_vectors, -1);
     last_starts_.reserve(words.n_words);
     for (int64_t word = 0; word < words.n_words; ++word) {
@@ -97,8 +98,8 @@ static void fill_table(const Words& words, const Reading& reading, const Task& t
   for (int64_t k = 0; k < convolution.width; ++k) {
     pack({words.char_dim, task.n_columns(), words.char_dim}, as_packed(weights.get()),
          [&](int64_t f) { return filter_at(words, task, f, k); }, convolution.width);
-    multiply(reading.n_used(), vectors.get(), words.char_dim, as_panel(weights.get()), words.char_dim,
-             table + k * reading.n_used() * kPanel, kPanel, false);
+    multiply(reading.n_used(), vectors.get(), words.char_dim, as_panel(weights.get()),
+             words.char_dim, table + k * reading.n_used() * kPanel, kPanel, false);
   }
 }
 
@@ -154,6 +155,7 @@ static void differentiate(const Words& words, const Reading& reading, const Task
     for (int64_t e = 0; e < char_dim; ++e) vectors.get()[e * n_used + c] = reading.vector(c)[e];
   const Packing packing{task.n_columns(), char_dim, kPanel};
   Scratch weights(packing.size());
+  const Packed transposed = as_packed(weights.get());
   for (int64_t k = 0; k < width; ++k) {
     multiply(char_dim, vectors.get(), n_used, as_panel(grad_table.get() + k * step), n_used,
              grad_weight.get(), kPanel, false);
@@ -161,10 +163,10 @@ static void differentiate(const Words& words, const Reading& reading, const Task
       for (int64_t e = 0; e < char_dim; ++e)
         convolution.grad_weight[((task.first + f) * char_dim + e) * width + k] =
             grad_weight.get()[e * kPanel + f];
-    pack(packing, as_packed(weights.get()), [&](int64_t e) { return filter_at(words, task, 0, k) + e * width; },
-         char_dim * width);
+    const float* filters = filter_at(words, task, 0, k);
+    pack(packing, transposed, [&](int64_t e) { return filters + e * width; }, char_dim * width);
     for (int64_t panel = 0; panel < packing.n_panels(); ++panel)
-      multiply(n_used, grad_table.get() + k * step, kPanel, as_packed(weights.get()).panel(packing, 0, panel),
+      multiply(n_used, grad_table.get() + k * step, kPanel, transposed.panel(packing, 0, panel),
                task.n_columns(), grad_vectors + panel * kPanel, grad_stride, k > 0);
   }
 }

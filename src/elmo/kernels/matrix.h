@@ -44,8 +44,8 @@ static inline Vector splat(float value) { return value - Vector{}; }
 
 
 // How packed weights are stored. bfloat16 is computed with as float32, but read with half of the
-// memory's effort, which is what few rows wait for. (int8 was no faster still: it took longer to take
-// apart than to read.)
+// memory's effort, which is what few rows wait for. (int8 was no faster still: it took longer to
+// take apart than to read.)
 enum Format : int64_t { kFloat32, kBfloat16 };
 
 // One panel of a block. For bfloat16 a 32-bit lane holds the left and the right column, so that a
@@ -148,7 +148,8 @@ struct Pair {
 template <Format kFormat>
 static inline Pair load_weights(const char* stored, int64_t k) {
   const float* lanes = reinterpret_cast<const float*>(stored);
-  if constexpr (kFormat == kFloat32) return {load(lanes + k * kPanel), load(lanes + k * kPanel + kLanes)};
+  if constexpr (kFormat == kFloat32)
+    return {load(lanes + k * kPanel), load(lanes + k * kPanel + kLanes)};
   const Integers bits = (Integers)load(lanes + k * kLanes);
   return {(Vector)(bits << 16), (Vector)(bits & static_cast<int32_t>(0xffff0000))};
 }
