@@ -107,9 +107,8 @@ def main() -> None:
     parser.add_argument("--kinds", default="snli,squad-questions,sst,wnut")
     parser.add_argument("--epochs", type=float, default=1.0)
     settings = parser.parse_args()
-    print(
-        "| text | unknown words | before | after | the paper's, of its model |\n|---|---|---|---|---|"
-    )
+    print("| text | unknown words | before | after | the paper, its model |")
+    print("|---|---|---|---|---|")
     for kind in settings.kinds.split(","):
         result = tune(settings.model, kind, settings.data, settings.out, settings.epochs)
         assert result.before is not None
