@@ -38,6 +38,25 @@ def test_autocast_runs_the_plain_path_near_the_same_vectors() -> None:
     torch.testing.assert_close(rounded.float(), exact, atol=0.05, rtol=0.05)
 
 
+@torch.no_grad()
+def test_matrices_stored_in_half_the_bits_are_computed_with_as_if_rounded() -> None:
+    batch = encode_batch(SENTENCES, 50, 3)
+    exact = build_model()(batch).layers
+    stored, rounded = build_model(), build_model()
+    stored.store_matrices(torch.bfloat16)
+    rounded.store_matrices(torch.bfloat16)
+    rounded.float()
+    layers = stored(batch).layers
+    assert layers.dtype == torch.float32
+    assert stored.stacks["forward_layers"][0].input_weight.dtype == torch.bfloat16
+    torch.testing.assert_close(layers, rounded(batch).layers, atol=1e-5, rtol=0)
+    assert 1e-5 < float((layers - exact).abs().max()) < 0.02
+    # The plain path, which double precision takes, computes with them in the same way.
+    for parameter in (*stored.char_cnn.parameters(), *stored.stacks.parameters()):
+        parameter.data = parameter.data if parameter.dtype == torch.bfloat16 else parameter.double()
+    torch.testing.assert_close(stored(batch).layers.float(), layers, atol=1e-5, rtol=0)
+
+
 def test_a_device_without_numbers_gives_the_shapes() -> None:
     with torch.device("meta"):
         bilm = BiLM(tiny())

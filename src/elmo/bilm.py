@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import dropout
 
-from elmo.char_cnn import CharCNN
+from elmo.char_cnn import CharCNN, Highway
 from elmo.chars import N_CHARACTERS, Batch
 from elmo.config import BiLMConfig, LexiconConfig
 from elmo.lexicon import FIRST_CHARACTER, Lexicon, WordReader
@@ -101,6 +101,18 @@ class BiLM(nn.Module):
         """How many numbers were learned; the vector of no character is zero and not one of them."""
         n_all = sum(parameter.numel() for parameter in self.parameters())
         return n_all - (0 if self.config.char_cnn is None else self.config.char_cnn.char_dim)
+
+    def store_matrices(self, dtype: torch.dtype) -> None:
+        """Store the large matrices, those of highways and LSTM layers, in `dtype`.
+
+        What is computed with them stays float32. Rounded weights are not for training.
+        """
+        self.requires_grad_(False)
+        for module in self.modules():
+            if isinstance(module, Highway | LstmLayer):
+                for weight in module.parameters():
+                    if weight.ndim == 2:
+                        weight.data = weight.data.to(dtype)
 
     def initial_state(self, n_sentences: int) -> BiLMState:
         """The state before anything was read."""

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import linear
 
 from elmo import kernels
 from elmo.chars import N_CHARACTERS, NO_CHARACTER
@@ -29,8 +30,10 @@ class Highway(nn.Module):
         """(U, F) -> (U, F)."""
         if kernels.can_run_highway(self.transform, self.gate, x):
             return kernels.run_highway(self.transform, self.gate, x)
-        gate = torch.sigmoid(self.gate(x))
-        return torch.lerp(x, torch.relu(self.transform(x)), gate)
+        # Weights may be stored in fewer bits than are computed with.
+        gate = torch.sigmoid(linear(x, self.gate.weight.to(x.dtype), self.gate.bias))
+        transformed = torch.relu(linear(x, self.transform.weight.to(x.dtype), self.transform.bias))
+        return torch.lerp(x, transformed, gate)
 
 
 class CharCNN(nn.Module):

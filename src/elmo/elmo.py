@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Literal, overload
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from elmo import checkpoint, formats
@@ -51,12 +52,19 @@ class Elmo:
         options: str | Path | None = None,
         softmax: str | Path | None = None,
         vocabulary: str | Path | None = None,
+        dtype: Literal["float32", "bfloat16"] = "float32",
     ) -> "Elmo":
         """Open a model folder, an official weights.hdf5 (options.json beside it), or a .zip.
 
         `softmax` and `vocabulary` are the official files with which such a model predicts words.
+        `dtype="bfloat16"` stores the large matrices in half the memory; docs/benchmarks.md says
+        what that changes.
         """
         model = formats.read(Path(path), None if options is None else Path(options))
+        if dtype not in ("float32", "bfloat16"):
+            raise ConfigError(f"dtype {dtype!r} is unknown; expected 'float32' or 'bfloat16'")
+        if dtype == "bfloat16":
+            model.bilm.store_matrices(torch.bfloat16)
         if softmax is not None and vocabulary is not None:
             return Elmo(formats.attach_softmax(model, Path(softmax), Path(vocabulary)))
         if softmax is not None or vocabulary is not None:

@@ -121,7 +121,10 @@ def _run_plain(
     batch_sizes: Sequence[int],
 ) -> tuple[Tensor, LayerState]:
     """The recurrence as it is written in the paper; runs on every device, and backwards."""
-    from_input = linear(rows, layer.input_weight, layer.gate_bias)  # (U, 4H)
+    # Weights may be stored in fewer bits than are computed with.
+    dtype = state.cell.dtype
+    from_input = linear(rows, layer.input_weight.to(dtype), layer.gate_bias)  # (U, 4H)
+    recurrent, projection = layer.recurrent_weight.to(dtype), layer.projection_weight.to(dtype)
     if index is not None:
         from_input = from_input[index]  # (N, 4H)
     hidden, cell = state.hidden, state.cell
@@ -136,7 +139,9 @@ def _run_plain(
         if reset is not None:
             keep = reset[step].logical_not()[:, None].to(cell.dtype)
             hidden, cell = hidden * keep, cell * keep
-        hidden, cell = _step(layer, from_input[step], hidden, cell)
+        gates = from_input[step] + linear(hidden, recurrent)  # (B, 4H)
+        exposed, cell = _gate(gates, cell, layer.cell_clip)  # (B, H), (B, H)
+        hidden = _clip(linear(exposed, projection), layer.projection_clip)  # (B, P)
         outputs.append(hidden)
         start += n_running
     finished.append((hidden, cell))
@@ -145,15 +150,11 @@ def _run_plain(
     return joined, LayerState(final_hidden, final_cell)
 
 
-def _step(
-    layer: LstmLayer, from_input: Tensor, hidden: Tensor, cell: Tensor
-) -> tuple[Tensor, Tensor]:
-    gates = from_input + linear(hidden, layer.recurrent_weight)  # (B, 4H)
+def _gate(gates: Tensor, cell: Tensor, cell_clip: float | None) -> tuple[Tensor, Tensor]:
     input_gate, candidate, forget_gate, output_gate = gates.chunk(4, dim=-1)
     cell = torch.sigmoid(forget_gate) * cell + torch.sigmoid(input_gate) * torch.tanh(candidate)
-    cell = _clip(cell, layer.cell_clip)  # (B, H)
-    hidden = linear(torch.sigmoid(output_gate) * torch.tanh(cell), layer.projection_weight)
-    return _clip(hidden, layer.projection_clip), cell  # (B, P), (B, H)
+    cell = _clip(cell, cell_clip)
+    return torch.sigmoid(output_gate) * torch.tanh(cell), cell
 
 
 def _clip(x: Tensor, limit: float | None) -> Tensor:
