@@ -72,7 +72,17 @@ def test_a_kept_index_answers_as_the_text(run, folder, text, tmp_path):
     ask = ("neighbors", "They took a *bow*", "-m", folder, "--json", "--text")
     first = run(*ask, text, "--keep", tmp_path / "kept")
     assert json.loads(first.out)["in_context"][0]["tokens"][-1] == "."
-    assert run(*ask, tmp_path / "kept").out == first.out
+    again = run(*ask, tmp_path / "kept")
+    # The same sentences in the same order; a similarity may differ in its last bits.
+    assert _rounded(json.loads(again.out)) == _rounded(json.loads(first.out))
+
+
+def _rounded(value):
+    if isinstance(value, dict):
+        return {key: _rounded(part) for key, part in value.items()}
+    if isinstance(value, list):
+        return [_rounded(part) for part in value]
+    return round(value, 4) if isinstance(value, float) else value
 
 
 def test_a_sentence_without_a_marked_word_is_refused(refused, folder, text):
