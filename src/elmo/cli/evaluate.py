@@ -22,7 +22,9 @@ def evaluate(
     tokens: bool,
     as_json: bool,
 ) -> None:
-    """Measure MODEL's perplexity on text, with the full softmax, each sentence from its start.
+    """Measure the perplexity of MODEL on a text.
+
+    With the full softmax, each sentence from its start.
 
     Sentence ends count as words. Bits per character charge 8 bits for each byte of an unknown
     word, so that models with different vocabularies can be compared.

@@ -40,7 +40,9 @@ def score(
     state: Literal["fresh", "carry"],
     as_json: bool,
 ) -> None:
-    """Tell how surprising each word is, in bits, given what stands before it, after it and both.
+    """Tell how surprising each word is, both ways, in bits.
+
+    Given what stands before it, after it, and both.
 
     INPUT is plain, .gz or .xz text, or - for standard input. A word that the model cannot predict
     is scored as unknown and marked with a question mark. Perplexities count each sentence's end
