@@ -62,4 +62,5 @@ def embed(batch_size: int, n_sentences: int | None = None, out: str | None = Non
         np.savez(out, *arrays)
 
 
-serve({"embed": embed})
+if __name__ == "__main__":
+    serve({"embed": embed})

@@ -86,12 +86,13 @@ def _timed(work: Callable[[], object]) -> float:
     return time.perf_counter() - started_at
 
 
-serve(
-    {
-        "embed": embed,
-        "embed_singly": embed_singly,
-        "multiply": multiply,
-        "recur": recur,
-        "stream": stream,
-    }
-)
+if __name__ == "__main__":
+    serve(
+        {
+            "embed": embed,
+            "embed_singly": embed_singly,
+            "multiply": multiply,
+            "recur": recur,
+            "stream": stream,
+        }
+    )
