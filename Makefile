@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --constraint constraints.txt
 
-.PHONY: demo test check fix bench
+.PHONY: demo test check fix bench bench-train
 
 demo: .venv/.installed            ## embed sentences with "bow", show which occurrences are alike
 	$(BIN)/python examples/bow.py
@@ -24,6 +24,9 @@ fix: .venv/.installed-dev         ## what ruff can mend by itself
 bench: .venv/.installed-dev       ## the numbers of docs/ and README, measured here
 	benchmarks/peers.sh
 	$(BIN)/python -m benchmarks.embed --json docs/benchmarks/embed.json --plot docs/benchmarks/embed.png
+
+bench-train: .venv/.installed-dev ## training speed against AI2's bilm, in one run
+	$(BIN)/python -m benchmarks.train
 
 # The stamps say "installed from these two files". An environment that cannot run pip
 # (half-made, or its Python has gone) is made anew; a working one is kept and brought up to date.

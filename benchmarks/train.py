@@ -134,6 +134,23 @@ def peak_megabytes() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
+def sizes_over_epoch(cache: TokenCache, n_moments: int = 8) -> list[float]:
+    """Memory at some moments of an epoch: all of the text, read by a tiny model."""
+    ours = Ours(cache, read_config("tiny", None, AS_THE_PEER))
+    n_steps = round(1 / ours.streams.n_epochs_read(1))
+    sizes = []
+    for _ in range(n_moments):
+        ours.run(n_steps // n_moments)
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+        sizes.append(pages * resource.getpagesize() / 2**20)
+    return sizes
+
+
+def describe(megabytes: list[float]) -> str:
+    """Memory from moment to moment."""
+    return " -> ".join(f"{size:.0f}" for size in megabytes) + " MB"
+
+
 def main() -> None:
     """Measure."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -151,6 +168,7 @@ def main() -> None:
         folder = Path(name)
         cache = build_cache([settings.text], folder / "cache", is_tokenised=False)
         write_for_peer(cache, config, folder)
+        over_epoch = sizes_over_epoch(cache)
         ours = Ours(cache, config)
         ours.run(N_WARM_UP)
         ours.parts.seconds.clear()
@@ -168,9 +186,10 @@ def main() -> None:
     n_steps = 2 * settings.steps
     for part, seconds in ours.parts.seconds.items():
         print(f"  {part:20} {1000 * seconds / n_steps:7.1f} ms a step")
-    print(f"peak memory: {' -> '.join(f'{megabytes:.0f}' for megabytes in memory)} MB")
+    print(f"peak memory of these steps: {describe(memory)}")
+    print(f"memory over an epoch of {cache.counts.n_tokens:,} tokens: {describe(over_epoch)}")
     if settings.json:
-        result = {"ours": rates, "bilm": peer, "peak_megabytes": memory}
+        result = {"ours": rates, "bilm": peer, "peak_megabytes": memory, "over_epoch": over_epoch}
         settings.json.write_text(json.dumps(result, indent=1) + "\n")
 
 
