@@ -14,7 +14,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from elmo.chars import Word
+from elmo.chars import Marker, Word
 from elmo.config import Direction
 from elmo.corpus import TokenCache
 from elmo.stream_batch import StreamBatch, WordEncoder, known_markers, make_batch
@@ -70,6 +70,8 @@ class Streams:
         self._directions = directions
         # Two epochs are in use while rows pass from one to the next.
         self._documents_of = lru_cache(maxsize=2)(self._shuffle_documents)
+        # The sentence at the end of a row's window is the first of its next one.
+        self._words = lru_cache(maxsize=4 * n_rows)(cache.sentence)
 
     @property
     def n_positions(self) -> int:
@@ -97,15 +99,22 @@ class Streams:
     def _read_row(self, row: int, step: int, known: dict[Word, int]) -> list[_Line]:
         """The window of one row, in all directions."""
         pieces = list(self._window(row, step))
-        sentences = [
-            [0, *(known.setdefault(word, len(known)) for word in words), 1]
-            for words in (self._cache.sentence(piece.sentence) for piece in pieces)
-        ]
-        lines = {"forward": _read_along(pieces, sentences)}
+        # Of each piece the items it reads and the one that is left to predict.
+        forward: list[list[Word]] = []
+        mirrored: list[list[Word]] = []
+        for piece in pieces:
+            words = self._words(piece.sentence)
+            items: list[Word] = [Marker.BEGIN_SENTENCE, *words, Marker.END_SENTENCE]
+            forward.append(items[piece.start : piece.stop + 1])
+            mirrored.append(items[::-1][piece.start : piece.stop + 1])
+        before = [piece.resets_before for piece in pieces]
+        lines = {"forward": _walk(forward, before, known)}
         if self._backward == "mirrored":
-            lines["backward"] = _read_along(pieces, [items[::-1] for items in sentences])
+            lines["backward"] = _walk(mirrored, before, known)
         else:
-            lines["backward"] = _read_against(pieces, sentences)
+            from_right = [items[::-1] for items in reversed(forward)]
+            after = [piece.resets_after for piece in reversed(pieces)]
+            lines["backward"] = _walk(from_right, [True, *after[1:]], known)
         return [lines[direction] for direction in self._directions]
 
     def _window(self, row: int, step: int) -> Iterator[_Piece]:
@@ -157,24 +166,16 @@ class Streams:
         return documents, np.cumsum(np.diff(bounds)[documents])
 
 
-def _read_along(pieces: Sequence[_Piece], sentences: Sequence[list[int]]) -> _Line:
-    """Read sentences in their order; each item predicts the next one of its sentence."""
+def _walk(
+    segments: Sequence[Sequence[Word]], resets: Sequence[bool], known: dict[Word, int]
+) -> _Line:
+    """Read segment after segment; each item predicts the next one of its segment."""
     line = _Line([], [], [])
-    for piece, items in zip(pieces, sentences, strict=True):
-        line.inputs.extend(items[piece.start : piece.stop])
-        line.targets.extend(items[piece.start + 1 : piece.stop + 1])
-        line.resets.extend([piece.resets_before] + [False] * (piece.stop - piece.start - 1))
-    return line
-
-
-def _read_against(pieces: Sequence[_Piece], sentences: Sequence[list[int]]) -> _Line:
-    """Read the same window from its right end; each item predicts the one before it."""
-    line = _Line([], [], [])
-    for piece, items in zip(reversed(pieces), reversed(sentences), strict=True):
-        line.inputs.extend(items[piece.start + 1 : piece.stop + 1][::-1])
-        line.targets.extend(items[piece.start : piece.stop][::-1])
-        line.resets.extend([piece.resets_after] + [False] * (piece.stop - piece.start - 1))
-    line.resets[0] = True
+    for items, is_reset in zip(segments, resets, strict=True):
+        places = [known.setdefault(item, len(known)) for item in items]
+        line.inputs.extend(places[:-1])
+        line.targets.extend(places[1:])
+        line.resets.extend([is_reset] + [False] * (len(places) - 2))
     return line
 
 
