@@ -61,7 +61,7 @@ class VocabularyConfig:
 class StreamConfig:
     """How the corpus is cut into batches."""
 
-    n_rows: Annotated[int, "rows of a step, of all processes together"] = 64
+    n_rows: Annotated[int, "rows of a step, of all processes together"] = 32
     n_steps: Annotated[int, "tokens of a row in a step; gradients are cut at its end"] = 32
     backward: Annotated[BackwardReading, "how the backward model reads"] = "mirrored"
     reset: Annotated[StateReset, "where a row's state starts from zero"] = "sentence"
