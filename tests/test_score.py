@@ -12,10 +12,13 @@ from hypothesis import strategies as st
 
 from elmo.checkpoint import Model
 from elmo.elmo import Elmo
+from elmo.embedder import Embedder
 from elmo.errors import CheckpointError, ConfigError, DataError
 from elmo.evaluate import measure
 from elmo.lexicon import Lexicon, WordReader
 from elmo.occurrence import Occurrence
+from elmo.predictions import predict
+from elmo.score import combine
 from elmo.scored import Scored, to_mapping
 from elmo.softmax import build_head
 from elmo.streams import WordEncoder
@@ -133,6 +136,23 @@ def test_a_long_sentence_is_scored_in_chunks_with_the_same_numbers(scoring):
     np.testing.assert_allclose(sentence.log_probabilities["forward"], after[:-1], atol=1e-4)
     np.testing.assert_allclose(sentence.log_probabilities["backward"], before[1:], atol=1e-4)
     assert sentence.edges == pytest.approx({"forward": after[-1], "backward": before[0]}, abs=1e-4)
+
+
+@pytest.mark.parametrize("kind", ["full", "adaptive"])
+@pytest.mark.parametrize("n_words", [50, 9_000])
+def test_scores_need_not_hold_all_words_at_once(kind, n_words):
+    bilm = build_bilm(TINY_OPTIONS, WEIGHTS)
+    vocabulary = Vocabulary.of_words([*WORDS, *(f"word{k}" for k in range(n_words))])
+    head = build_head(kind, len(vocabulary), 8).eval()
+    tokens = ["I", "took", "a", f"word{n_words - 1}", "word7"]
+    sentence = Elmo(Model(bilm, head, vocabulary)).scorer.score([tokens])[0]
+    ids = torch.from_numpy(vocabulary.ids(tokens))[:, None]
+    with torch.inference_mode():
+        rows = predict(Embedder(bilm, 100), [tokens]).words()
+        each = [head.log_probabilities(hidden) for hidden in rows]
+        expected = [all_words.gather(1, ids)[:, 0] for all_words in (*each, combine(each))]
+    for found, wanted in zip(sentence.log_probabilities.values(), expected, strict=True):
+        np.testing.assert_allclose(found, wanted, atol=1e-4)
 
 
 @given(st.integers(0, 9), st.data())

@@ -20,11 +20,16 @@ from elmo.errors import CheckpointError, ConfigError
 from elmo.occurrence import Occurrence
 from elmo.predictions import Predictions, predict
 from elmo.scored import Reading, Scored, ScoredSentence
+from elmo.softmax import Head
 from elmo.text import Sentence, split_text
 from elmo.vocab import BEGIN, END, RESERVED, UNKNOWN
 
+# So many logits at once stay in the processor's cache: of words given, and of words expected.
+ROWS_AT_ONCE = 256
+WORDS_AT_ONCE = 4096
+SMALLEST = torch.finfo(torch.float32).tiny
 # Log-probabilities of all words in memory at once, for each reading: 32 MB.
-LOGITS_AT_ONCE = 8_000_000
+MOST_LOG_PROBABILITIES = 8_000_000
 
 
 @dataclass(frozen=True)
@@ -36,15 +41,49 @@ class Substitute:
 
 
 def combine(log_probabilities: Sequence[Tensor]) -> Tensor:
-    """What all directions say together of a word that must stand there: per direction (N, V).
+    """What both directions (or the only one) say of a word that must stand there: each (N, V).
 
     The mean of their log-probabilities, made to sum to one over the words; the markers are none.
     Their plain product would count twice what both know anyway, that some words are frequent: on
     held-out text it foresees words worse than one direction alone, and the mean better than both.
     """
-    together = torch.stack(list(log_probabilities)).mean(0)
+    together = (log_probabilities[0] + log_probabilities[-1]) / 2
     together[:, [BEGIN, END]] = -torch.inf
     return together.log_softmax(-1)  # (N, V)
+
+
+def log_probabilities_of(ids: Tensor, rows: Sequence[Tensor], head: Head) -> Tensor:
+    """Those of the words `ids` (N,) in each direction, and then combined: (directions + 1, N).
+
+    `rows` are per direction (N, P). The numbers are those of `combine`, but the logits of all words
+    are never held, and one exponential, of half a logit, serves all three sums.
+    """
+    totals: list[Tensor] = []
+    found = rows[0].new_zeros(len(rows) + 1, len(ids))
+    first = 0
+    for logits in zip(*(head.logits(hidden, WORDS_AT_ONCE) for hidden in rows), strict=True):
+        last = first + logits[0].shape[1]
+        here = ((ids >= first) & (ids < last)).nonzero().squeeze(-1)
+        at = [each[here, ids[here] - first] for each in logits]
+        found[:, here] = torch.stack([*at, (at[0] + at[-1]) / 2])
+        highest = [each.amax(-1) for each in logits]
+        roots = [
+            (each - high[:, None]).div_(2).exp_()
+            for each, high in zip(logits, highest, strict=True)
+        ]
+        sums = [_dot(root, root) for root in roots]
+        if first == 0:
+            roots[0][:, [BEGIN, END]] = 0.0
+        sums.append(_dot(roots[0], roots[-1]))
+        highest.append((highest[0] + highest[-1]) / 2)
+        totals.append(torch.stack(sums).clamp_min_(SMALLEST).log_() + torch.stack(highest))
+        first = last
+    return found - torch.stack(totals).logsumexp(0)
+
+
+def _dot(one: Tensor, two: Tensor) -> Tensor:
+    """Row by row, (N, V), (N, V) -> (N,)."""
+    return torch.einsum("nv,nv->n", one, two)
 
 
 class Scorer:
@@ -112,7 +151,9 @@ class Scorer:
         for batch in batches_by_length([occurrence.tokens for occurrence in occurrences]):
             predictions = predict(self._embedder, [occurrences[place].tokens for place in batch])
             rows = predictions.at([occurrences[place].position for place in batch])
-            best = [words for piece in self._pieces(rows) for words in self._best(piece, k)]
+            n_at_once = max(1, MOST_LOG_PROBABILITIES // len(self._vocabulary))
+            pieces = zip(*(torch.split(hidden, n_at_once) for hidden in rows), strict=True)
+            best = [words for piece in pieces for words in self._best(piece, k)]
             found.update(zip(batch, best, strict=True))
         return [found[place] for place in range(len(occurrences))]
 
@@ -143,15 +184,11 @@ class Scorer:
     ) -> dict[Reading, NDArray[np.float64]]:
         """Log-probabilities (N,) of the words `ids` by reading; rows are per direction (N, P)."""
         numbers = torch.from_numpy(ids).to(rows[0].device)
-        scores = torch.empty(len(self._readings), len(ids), dtype=torch.float64)
-        done = 0
-        for piece in self._pieces(rows):
-            some = slice(done, done + len(piece[0]))
-            each = [self._head.log_probabilities(hidden) for hidden in piece]
-            for place, words in enumerate([*each, combine(each)]):
-                scores[place, some] = words.gather(1, numbers[some, None])[:, 0].double().cpu()
-            done = some.stop
-        return dict(zip(self._readings, scores.numpy(), strict=True))
+        pieces = zip(*(torch.split(part, ROWS_AT_ONCE) for part in (numbers, *rows)), strict=True)
+        scores = [log_probabilities_of(some, piece, self._head) for some, *piece in pieces]
+        nothing = rows[0].new_zeros(len(self._readings), 0)
+        together = torch.cat([nothing, *scores], dim=1).double().cpu().numpy()
+        return dict(zip(self._readings, together, strict=True))
 
     def _best(self, rows: Sequence[Tensor], k: int) -> list[list[Substitute]]:
         """The best words for each row; rows are per direction (N, P)."""
@@ -176,8 +213,3 @@ class Scorer:
         targets = torch.full((len(rows),), word, device=rows.device)
         nll: list[float] = self._head.nll(rows, targets).double().tolist()
         return nll
-
-    def _pieces(self, rows: Sequence[Tensor]) -> list[tuple[Tensor, ...]]:
-        """So many rows at a time that the log-probabilities of all words fit into memory."""
-        n_at_once = max(1, LOGITS_AT_ONCE // len(self._vocabulary))
-        return list(zip(*(torch.split(hidden, n_at_once) for hidden in rows), strict=True))

@@ -8,6 +8,7 @@ Shapes: N tokens, P projection, V words, S negatives.
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from typing import Any, Literal
 
 import numpy as np
@@ -49,6 +50,10 @@ class Head(nn.Module, ABC):
     def nll(self, hidden: Tensor, targets: Tensor) -> Tensor:
         """The exact negative log-likelihood of the words that came, (N, P), (N,) -> (N,)."""
 
+    def logits(self, hidden: Tensor, n_at_once: int) -> Iterator[Tensor]:
+        """The logits of all words, some at a time where that can be: (N, P) -> (N, n) each."""
+        yield self.log_probabilities(hidden)
+
 
 class FullSoftmax(Head):
     """A weight row and a bias for each word."""
@@ -69,6 +74,14 @@ class FullSoftmax(Head):
     def log_probabilities(self, hidden: Tensor) -> Tensor:
         """(N, P) -> (N, V)."""
         return linear(hidden, self.weight, self.bias).log_softmax(-1)
+
+    def logits(self, hidden: Tensor, n_at_once: int) -> Iterator[Tensor]:
+        """(N, P) -> (N, n) each, `n_at_once` words or fewer."""
+        pieces = zip(
+            torch.split(self.weight, n_at_once), torch.split(self.bias, n_at_once), strict=True
+        )
+        for weight, bias in pieces:
+            yield linear(hidden, weight, bias)
 
     def nll(self, hidden: Tensor, targets: Tensor) -> Tensor:
         """(N, P), (N,) -> (N,), some tokens at a time; a gradient makes their logits once more."""

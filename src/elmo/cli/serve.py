@@ -65,5 +65,5 @@ def serve(
     token = read_token(token_file, token_variable)
     elmo = Elmo.load(model)
     index = None if text is None else index_text(elmo, text)
-    service = Service(elmo, model.name, index, load_tasks(tasks, elmo))
+    service = Service(elmo, str(model), index, load_tasks(tasks, elmo))
     run(service, settings, token, click.echo)

@@ -69,9 +69,9 @@ def create_app(service: Service, config: ServeConfig, token: str | None = None) 
         lifespan=desk.open,
     )
     _add_page(api)
-    _add_facts(api, desk, metrics)
     _add_embedding(api, desk)
     _add_probabilities(api, desk)
+    _add_facts(api, desk, metrics)
     _add_errors(api)
     if config.allow_origins:
         api.add_middleware(

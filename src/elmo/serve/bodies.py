@@ -168,7 +168,7 @@ class InfoAnswer(BaseModel):
     """What is served."""
 
     version: str
-    model: Annotated[str, Field(description="The name of its file or folder.")]
+    model: Annotated[str, Field(description="As it was named when the server was started.")]
     layers: Annotated[int, Field(description="Layers of a vector, the token layer included.")]
     output_dim: int
     directions: list[str]

@@ -28,17 +28,17 @@ function furnish(made, properties, children) {
   return made;
 }
 
-// A sentence as text with one word marked, cut to so many words on either side.
-export function marked(tokens, position, around = Infinity) {
-  const first = Math.max(0, position - around);
-  const last = Math.min(tokens.length, position + around + 1);
+// A sentence as text with one word marked, cut to so many words on either side of it.
+export function marked(tokens, position, nBefore = Infinity, nAfter = nBefore) {
+  const first = Math.max(0, position - nBefore);
+  const last = Math.min(tokens.length, position + nAfter + 1);
   const before = join(tokens.slice(first, position));
   const after = join(tokens.slice(position + 1, last));
-  const gap = (side) => (side && !NO_SPACE_BEFORE.test(side) ? " " : "");
+  const gap = after && !NO_SPACE_BEFORE.test(after) ? " " : "";
   return [
     (first > 0 ? "… " : "") + before + (before ? " " : ""),
     element("mark", {}, tokens[position]),
-    gap(after) + after + (last < tokens.length ? " …" : ""),
+    gap + after + (last < tokens.length ? " …" : ""),
   ];
 }
 

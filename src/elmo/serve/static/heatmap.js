@@ -81,7 +81,8 @@ function showTable(square, view, heat) {
   );
   const body = square.map((row, i) => {
     const { sentence, position } = view.places[i];
-    const context = marked(view.sentences[sentence], position, isNarrow.matches ? 1 : 3);
+    const around = isNarrow.matches ? [1, 0] : [3];
+    const context = marked(view.sentences[sentence], position, ...around);
     return element(
       "tr",
       {},

@@ -54,14 +54,21 @@ function frameOf(picture) {
 }
 
 function scale(points, { width, height }) {
-  const spread = [0, 1].map((d) => Math.max(1e-9, ...points.map((point) => Math.abs(point[d]))));
-  // One scale for both directions, so that distances can be compared.
+  const [x, y] = [0, 1].map((d) => extent(points.map((point) => point[d])));
+  // One scale for both directions, so that distances can be compared; the labels need room, too.
   const unit = Math.min(
-    (width / 2 - MARGIN - 20) / spread[0],
-    (height / 2 - MARGIN) / spread[1],
-    1e6,
+    (width - 2 * MARGIN - 40) / Math.max(1e-9, x.length),
+    (height - 2 * MARGIN) / Math.max(1e-9, y.length),
   );
-  return points.map(([x, y]) => [width / 2 + x * unit, height / 2 - y * unit]);
+  return points.map((point) => [
+    width / 2 - 20 + (point[0] - x.middle) * unit,
+    height / 2 - (point[1] - y.middle) * unit,
+  ]);
+}
+
+function extent(values) {
+  const [low, high] = [Math.min(...values), Math.max(...values)];
+  return { middle: (low + high) / 2, length: high - low };
 }
 
 // One colour for each sentence, or for each word that occurs again; the others have none.

@@ -5,6 +5,7 @@ import * as api from "./api.js";
 import { byId, element, marked } from "./dom.js";
 
 const MANY = 8;
+const AROUND = 12;
 let asked = 0; // an answer that comes after another question is not shown
 
 export async function showWord(view) {
@@ -58,7 +59,7 @@ function showNeighbors({ in_context, without_context }, word) {
       element(
         "li",
         {},
-        element("span", { class: "subject sentence" }, ...marked(tokens, position, 12)),
+        element("span", { class: "subject sentence" }, ...marked(tokens, position, AROUND)),
         element("span", { class: "value" }, similarity.toFixed(2)),
       ),
     ),

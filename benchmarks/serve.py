@@ -1,0 +1,251 @@
+"""The server under load, on this machine alone: 64 clients, mixed requests, for a minute.
+
+usage: python -m benchmarks.serve MODEL [--clients 64] [--seconds 60] [--json OUT.json]
+Three servers one after the other: requests batched; the same clients, every sentence run alone; one
+client alone. Prints requests, errors, tokens/s, p50 and p99 by size, the server's memory, and how
+far answers under load are from the library's own.
+"""
+
+import argparse
+import asyncio
+import io
+import json
+import random
+import re
+import subprocess
+import sys
+import time
+from collections import defaultdict
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from elmo import Elmo
+
+TEXT = (
+    "the of and in to a was is for as on with by he at from his an were are which this also be "
+    "first one their had its her after who they two been other when there all during into school "
+    "time may years more most only over city some world would where later up such used many can "
+    "state about national out known university united then made war river water music bow"
+)
+WORDS = TEXT.split()
+# How many sentences a request has, and how often such a request comes.
+SIZES = {"1 sentence": (1, 0.70), "8 sentences": (8, 0.25), "60 sentences": (60, 0.05)}
+KINDS = ("embed", "score", "substitutes")
+TIMEOUT_SECONDS = 120
+
+
+@dataclass
+class Load:
+    """What one run saw."""
+
+    seconds: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+    n_tokens: int = 0
+    errors: list[str] = field(default_factory=list)
+    memory: list[float] = field(default_factory=list)
+    worst_difference: float = 0.0
+
+    def summary(self, elapsed: float) -> dict[str, Any]:
+        """Numbers to print and to keep."""
+        times = {
+            size: {"n": len(found), **_percentiles(found)} for size, found in self.seconds.items()
+        }
+        every = [one for found in self.seconds.values() for one in found]
+        return {
+            "requests": len(every),
+            "errors": len(self.errors),
+            "requests_per_second": round(len(every) / elapsed, 1),
+            "tokens_per_second": round(self.n_tokens / elapsed),
+            "latency": {"all": {"n": len(every), **_percentiles(every)}, **times},
+            "memory_mb": [round(megabytes) for megabytes in self.memory],
+            "worst_difference": self.worst_difference,
+        }
+
+
+@dataclass(frozen=True)
+class Request:
+    """One request and what the library answers to it."""
+
+    size: str
+    path: str
+    body: dict[str, Any]
+    accept: str
+    n_tokens: int
+
+
+def draw_request(rng: random.Random) -> Request:
+    """A request of a random kind and size; always the same for the same state of `rng`."""
+    kind = rng.choice(KINDS)
+    size = rng.choices(list(SIZES), [share for _, share in SIZES.values()])[0]
+    n_sentences = 1 if kind == "substitutes" else SIZES[size][0]
+    texts = [rng.choices(WORDS, k=rng.randint(5, 30)) for _ in range(n_sentences)]
+    n_tokens = sum(map(len, texts))
+    if kind == "substitutes":
+        body = {"sentence": texts[0], "position": rng.randrange(len(texts[0]))}
+        return Request("1 sentence", "/substitutes", body, "application/json", n_tokens)
+    if kind == "score":
+        return Request(size, "/score", {"texts": texts}, "application/json", n_tokens)
+    return Request(size, "/embed", {"texts": texts, "layers": 1}, "application/x-npy", n_tokens)
+
+
+class Connection:
+    """HTTP/1.1 in as few lines as will do, so that the clients take little of the machine."""
+
+    def __init__(self, port: int) -> None:
+        self.port = port
+
+    async def __aenter__(self) -> "Connection":
+        self.reader, self.writer = await asyncio.open_connection("127.0.0.1", self.port)
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        self.writer.close()
+
+    async def ask(self, request: Request) -> tuple[int, bytes]:
+        """The status and the body of the answer."""
+        body = json.dumps(request.body).encode()
+        head = (
+            f"POST {request.path} HTTP/1.1\r\nHost: localhost\r\nAccept: {request.accept}\r\n"
+            f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+        )
+        self.writer.write(head.encode() + body)
+        header = (await self.reader.readuntil(b"\r\n\r\n")).decode().casefold()
+        length = re.search(r"content-length: (\d+)", header)
+        assert length is not None
+        content = await self.reader.readexactly(int(length[1]))
+        return int(header.split()[1]), content
+
+
+@asynccontextmanager
+async def server(model: Path, *settings: str) -> AsyncIterator[int]:
+    """`elmo serve` in a process of its own on a free port, ended at the end."""
+    command = [sys.executable, "-m", "elmo", "serve", "-m", str(model), "--port", "0"]
+    for setting in settings:
+        command += ["--set", setting]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        line = await asyncio.to_thread(process.stdout.readline)
+        port = int(line.rstrip("/\n").rsplit(":", 1)[1])
+        for _ in range(600):
+            try:
+                async with Connection(port) as connection:
+                    await connection.ask(draw_request(random.Random(0)))
+                break
+            except ConnectionError:
+                await asyncio.sleep(0.1)
+        yield port
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+async def run_client(port: int, number: int, ends_at: float, load: Load, elmo: Elmo) -> None:
+    """Ask one thing after the other until time is over; check an answer now and then."""
+    rng = random.Random(number)
+    async with Connection(port) as connection:
+        while time.perf_counter() < ends_at:
+            request = draw_request(rng)
+            started_at = time.perf_counter()
+            status, content = await asyncio.wait_for(connection.ask(request), TIMEOUT_SECONDS)
+            load.seconds[request.size].append(time.perf_counter() - started_at)
+            if status != 200:
+                load.errors.append(f"{status} {content[:200]!r}")
+                continue
+            load.n_tokens += request.n_tokens
+            if rng.random() < 0.01:
+                difference = compare(request, content, elmo)
+                load.worst_difference = max(load.worst_difference, difference)
+
+
+def compare(request: Request, content: bytes, elmo: Elmo) -> float:
+    """How far an answer is from the library's own."""
+    if request.path == "/embed":
+        expected = np.concatenate([e.vectors(1) for e in elmo.embed(request.body["texts"])])
+        return float(np.abs(np.load(io.BytesIO(content)) - expected).max())
+    if request.path == "/score":
+        found = json.loads(content)["texts"]
+        return max(
+            float(np.abs(np.array(text["sentences"][0]["log_probabilities"][r]) - words).max())
+            for text, scored in zip(found, elmo.score(request.body["texts"]), strict=True)
+            for r, words in scored.sentences[0].log_probabilities.items()
+        )
+    substitutes = elmo.substitutes(request.body["sentence"], request.body["position"])
+    found = [one["log_probabilities"]["combined"] for one in json.loads(content)["substitutes"]]
+    expected = [one.log_probabilities["combined"] for one in substitutes]
+    return float(np.abs(np.array(found) - expected).max())
+
+
+async def watch_memory(port: int, load: Load) -> None:
+    """Note the server's memory every few seconds."""
+    while True:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        told = (await reader.read()).decode()
+        writer.close()
+        found = re.search(r"process_resident_memory_bytes ([\d.e+]+)", told)
+        if found:
+            load.memory.append(float(found[1]) / 1e6)
+        await asyncio.sleep(5)
+
+
+async def measure(
+    model: Path, elmo: Elmo, n_clients: int, seconds: float, *settings: str
+) -> dict[str, Any]:
+    """Load one server for so long."""
+    load = Load()
+    async with server(model, *settings) as port:
+        started_at = time.perf_counter()
+        watcher = asyncio.create_task(watch_memory(port, load))
+        ends_at = started_at + seconds
+        await asyncio.gather(
+            *(run_client(port, number, ends_at, load, elmo) for number in range(n_clients))
+        )
+        elapsed = time.perf_counter() - started_at
+        watcher.cancel()
+    for error in load.errors[:3]:
+        print(error, file=sys.stderr)
+    return load.summary(elapsed)
+
+
+def _percentiles(seconds: list[float]) -> dict[str, float]:
+    """In milliseconds."""
+    if not seconds:
+        return {}
+    p50, p99 = np.percentile(np.array(seconds) * 1000, [50, 99])
+    return {"p50_ms": round(float(p50), 1), "p99_ms": round(float(p99), 1)}
+
+
+def main() -> None:
+    """Run all and print it."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("model", type=Path)
+    parser.add_argument("--clients", type=int, default=64)
+    parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--json", type=Path)
+    chosen = parser.parse_args()
+    elmo = Elmo.load(chosen.model)
+    short = chosen.seconds / 3
+    results = {
+        "batched": asyncio.run(measure(chosen.model, elmo, chosen.clients, chosen.seconds)),
+        "every sentence alone": asyncio.run(
+            measure(chosen.model, elmo, chosen.clients, short, "limits.batch_tokens=1")
+        ),
+        "one client": asyncio.run(measure(chosen.model, elmo, 1, short)),
+    }
+    for name, result in results.items():
+        print(name, json.dumps(result))
+    batched = results["batched"]["tokens_per_second"]
+    for name in list(results)[1:]:
+        gain = batched / max(1, results[name]["tokens_per_second"])
+        print(f"batching gives {gain:.1f} times the tokens/s of {name}")
+    if chosen.json:
+        chosen.json.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
