@@ -63,8 +63,8 @@ class ElmoLayer(nn.Module):
         """The L2 penalty of all mixes, to be added to the task's loss."""
         return torch.stack([mix.penalty() for mix in self._mixes()]).sum()
 
-    def forward(self, sentences: Sequence[Sequence[str]] | Tensor) -> ElmoOutput:
-        """k mixes (B, T, D) and the mask (B, T) of token lists or char ids (B, T, C)."""
+    def forward(self, sentences: Sequence[Sequence[str]] | Tensor | Batch) -> ElmoOutput:
+        """k mixes (B, T, D) and the mask (B, T) of token lists, char ids (B, T, C) or a batch."""
         # A frozen biLM keeps nothing for gradients: memory for the task model alone.
         with torch.no_grad() if self.is_frozen else nullcontext():
             encoded = self.bilm(self.encode(sentences))
@@ -75,9 +75,11 @@ class ElmoLayer(nn.Module):
             tuple(dropout(x * kept, self.dropout_rate, self.training) for x in mixed), mask
         )
 
-    def encode(self, sentences: Sequence[Sequence[str]] | Tensor) -> Batch:
+    def encode(self, sentences: Sequence[Sequence[str]] | Tensor | Batch) -> Batch:
         """Sentences as the biLM reads them, on its device."""
         device = next(self.bilm.parameters()).device
+        if isinstance(sentences, Batch):
+            return sentences.to(device)
         if isinstance(sentences, Tensor):
             return self.bilm.reader.batch_of_char_ids(sentences.to(device))
         for words in sentences:

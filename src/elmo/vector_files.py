@@ -1,4 +1,4 @@
-"""Files of vectors, .npz, .h5 or .jsonl: written sentence by sentence, whole or not there at all.
+"""Files of vectors, .npz, .h5, .jsonl, .parquet: written by sentences, whole or not there at all.
 
 In: sentences with their vectors. Out: the file. Keys of .npz and .h5 are the sentences' numbers
 from "0"; .h5 is laid out as the old `allennlp elmo` command's, so that what read those reads these.
@@ -9,6 +9,7 @@ import zipfile
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -17,9 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmo.checkpoint import written_whole
-from elmo.errors import ConfigError, DataError
+from elmo.errors import ConfigError, DataError, needs_extra
 
 Vectors = NDArray[np.floating[Any]]  # (T, D), or (K, T, D) for several layers
+
+# A reader takes one group of rows at a time: 32 MB of float32 vectors of 1024.
+ROW_GROUP_TOKENS = 8192
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,11 +111,51 @@ class JsonLinesFile:
         self._file.close()
 
 
+class ParquetFile:
+    """Parquet: a row a token; vectors are lists of fixed size, a column for each chosen layer."""
+
+    def __init__(self, path: Path) -> None:
+        with needs_extra("parquet"):
+            from pyarrow import parquet
+        self._parquet = parquet
+        self._path = path
+        self._writer: Any = None
+        self._waiting: list[tuple[int, Entry, Vectors]] = []
+        self._n_waiting_tokens = 0
+        self._n_sentences = 0
+
+    def add(self, entry: Entry, vectors: Vectors) -> None:
+        """Write the next sentence, or keep it until there are enough for a group of rows."""
+        self._waiting.append((self._n_sentences, entry, vectors))
+        self._n_sentences += 1
+        self._n_waiting_tokens += len(entry.tokens)
+        if self._n_waiting_tokens >= ROW_GROUP_TOKENS:
+            self._write()
+
+    def close(self) -> None:
+        """Write what was kept, and the file's end."""
+        if self._waiting or self._writer is None:
+            self._write()
+        self._writer.close()
+
+    def _write(self) -> None:
+        table = _token_table(self._waiting)
+        if self._writer is None:
+            # Vectors hardly shrink, and reading them is faster as they are.
+            squeezed = {name: "zstd" for name in ("sentence", "token", "start", "end")}
+            self._writer = self._parquet.ParquetWriter(
+                self._path, table.schema, compression=squeezed, use_dictionary=["token"]
+            )
+        self._writer.write_table(table)
+        self._waiting, self._n_waiting_tokens = [], 0
+
+
 FORMATS: dict[str, type[VectorFile]] = {
     ".npz": NpzFile,
     ".h5": Hdf5File,
     ".hdf5": Hdf5File,
     ".jsonl": JsonLinesFile,
+    ".parquet": ParquetFile,
 }
 
 
@@ -128,6 +172,30 @@ def new_vector_file(path: Path) -> Iterator[VectorFile]:
         raise DataError(f"{path}: {found}; expected a place for a new file; name another output")
     with written_whole(path) as unfinished, closing(FORMATS[path.suffix](unfinished)) as file:
         yield file
+
+
+def _token_table(sentences: list[tuple[int, Entry, Vectors]]) -> Any:  # noqa: ANN401 - pyarrow's
+    """Numbered sentences with their vectors as a table with a row for each token."""
+    import pyarrow as pa
+
+    rows = [
+        (number, token, *offset)
+        for number, entry, _ in sentences
+        for token, offset in zip_longest(entry.tokens, entry.offsets or [], fillvalue=(None, None))
+    ]
+    kinds = {"sentence": pa.int64(), "token": pa.string(), "start": pa.int32(), "end": pa.int32()}
+    columns = {
+        name: pa.array([row[k] for row in rows], kind)
+        for k, (name, kind) in enumerate(kinds.items())
+    }
+    layers = [v if v.ndim == 3 else v[None] for _, _, v in sentences]  # each (K, T, D)
+    n_layers = len(layers[0]) if layers else 0
+    for k in range(n_layers):
+        vectors = np.concatenate([layer[k] for layer in layers])
+        name = "vector" if n_layers == 1 else f"vector_{k}"
+        flat = pa.array(vectors.reshape(-1))
+        columns[name] = pa.FixedSizeListArray.from_arrays(flat, vectors.shape[1])
+    return pa.table(columns)
 
 
 def _json_numbers(array: Vectors) -> str:

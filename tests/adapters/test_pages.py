@@ -7,7 +7,14 @@ import pytest
 
 PAGES = Path(__file__).parent.parent.parent / "docs" / "adapters"
 # What a page needs beside the package.
-LIBRARIES = {"sklearn": ["sklearn"], "spacy": ["spacy"]}
+LIBRARIES = {
+    "gensim": ["gensim"],
+    "huggingface": ["huggingface_hub"],
+    "parquet": ["pyarrow"],
+    "sentence-transformers": ["sentence_transformers"],
+    "sklearn": ["sklearn"],
+    "spacy": ["spacy"],
+}
 
 
 @pytest.mark.parametrize("name", LIBRARIES)

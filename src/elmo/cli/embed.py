@@ -13,7 +13,7 @@ import click
     "-o",
     required=True,
     type=click.Path(path_type=Path),
-    help="A new .npz, .h5 or .jsonl file.",
+    help="A new .npz, .h5, .jsonl or .parquet file.",
 )
 @click.option(
     "--model",

@@ -24,6 +24,7 @@ VERBS = (
     "pretrain",
     "finetune",
     "evaluate",
+    "export-static",
     "convert",
     "info",
 )

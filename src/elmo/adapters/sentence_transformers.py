@@ -1,0 +1,97 @@
+"""sentence-transformers: ELMo as the first module of a `SentenceTransformer`, below a pooling.
+
+In: texts. Out: `token_embeddings` (B, T, D) and `attention_mask` (B, T), as its other modules want
+them. The mix of the layers learns with what stands above; the biLM only if it is asked to.
+Shapes: B texts, T tokens of the longest, S sentences of all texts.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from elmo import checkpoint
+from elmo.chars import Batch
+from elmo.checkpoint import Model
+from elmo.elmo import Elmo
+from elmo.errors import needs_extra
+from elmo.text import split_text
+
+with needs_extra("sentence-transformers"):
+    from sentence_transformers.base.modules import InputModule
+
+MODEL, MIX = "elmo", "mix.safetensors"
+
+
+class ElmoModule(InputModule):
+    """Texts to vectors of their tokens: `SentenceTransformer(modules=[ElmoModule(...), ...])`."""
+
+    config_keys = ("fine_tune",)
+    config_file_name = "elmo_module.json"
+    save_in_root = False
+
+    def __init__(self, model: str | Path | Elmo, *, fine_tune: bool = False) -> None:
+        super().__init__()
+        elmo = model if isinstance(model, Elmo) else Elmo.load(model)
+        self.fine_tune = fine_tune
+        self.layer = elmo.layer(dropout=0.0, fine_tune=fine_tune)
+
+    def get_embedding_dimension(self) -> int:
+        """Width of a token's vector, which the pooling needs to know."""
+        return self.layer.output_dim
+
+    def preprocess(
+        self, inputs: Sequence[str], prompt: str | None = None, **_: object
+    ) -> dict[str, Tensor]:
+        """Texts as tensors: their sentences as the biLM reads them, each token's place there."""
+        texts = [[s.tokens for s in split_text((prompt or "") + text)] for text in inputs]
+        sentences = [tokens for text in texts for tokens in text]
+        batch = self.layer.bilm.reader.batch(sentences)
+        n_columns = max(map(len, sentences), default=0)
+        first_row = 0
+        rows = []
+        for text in texts:
+            places = [
+                (first_row + k) * n_columns + place
+                for k, tokens in enumerate(text)
+                for place in range(len(tokens))
+            ]
+            rows.append(torch.tensor(places, dtype=torch.int64))
+            first_row += len(text)
+        return {
+            "char_ids": batch.char_ids,
+            "word_index": batch.word_index,
+            "sentence_lengths": batch.lengths,
+            "token_places": torch.nn.utils.rnn.pad_sequence(rows, batch_first=True),  # (B, T)
+            "attention_mask": torch.nn.utils.rnn.pad_sequence(
+                [torch.ones_like(places) for places in rows], batch_first=True
+            ),
+        }
+
+    def forward(self, features: dict[str, Tensor], **_: object) -> dict[str, Any]:
+        """Add the tokens' vectors to the features."""
+        batch = Batch(features["char_ids"], features["word_index"], features["sentence_lengths"])
+        vectors = self.layer(batch).mixes[0].flatten(0, 1)  # (S * columns, D)
+        tokens = vectors[features["token_places"]]  # (B, T, D)
+        return features | {"token_embeddings": tokens * features["attention_mask"][..., None]}
+
+    def save(self, output_path: str, *_: object, **__: object) -> None:
+        """Write the model's folder, the mix and the settings."""
+        folder = Path(output_path)
+        checkpoint.save(folder / MODEL, Model(self.layer.bilm))
+        save_file(self.layer.mixes.state_dict(), folder / MIX)
+        self.save_config(output_path)
+
+    @classmethod
+    def load(cls, model_name_or_path: str, subfolder: str = "", **hub: Any) -> "ElmoModule":  # noqa: ANN401
+        """Read what `save` wrote, from a folder or from the hub."""
+        names = ("token", "cache_folder", "revision", "local_files_only")
+        where = {"subfolder": subfolder, **{name: hub[name] for name in names if name in hub}}
+        folder = Path(cls.load_dir_path(model_name_or_path, **where))
+        config = cls.load_config(model_name_or_path, **where)
+        module = cls(folder / MODEL, fine_tune=config["fine_tune"])
+        module.layer.mixes.load_state_dict(load_file(folder / MIX))
+        return module

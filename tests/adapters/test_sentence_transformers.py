@@ -1,0 +1,63 @@
+"""sentence-transformers' own ways with the module: encode, save, load, train."""
+
+import numpy as np
+import pytest
+import torch
+
+pytest.importorskip(
+    "sentence_transformers",
+    reason="needs sentence-transformers: pip install 'elmo-torch[sentence-transformers]'",
+)
+
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer.modules import Pooling
+
+from elmo.adapters.sentence_transformers import ElmoModule
+
+TEXTS = ["I took a bow. He drew a bow.", "naïve 東京 🙂", "", "The violinist drew her bow."]
+
+
+def build(elmo, **settings):
+    module = ElmoModule(elmo, **settings)
+    return SentenceTransformer(modules=[module, Pooling(module.get_embedding_dimension())])
+
+
+@pytest.fixture
+def model(elmo):
+    return build(elmo)
+
+
+def test_texts_are_encoded_as_elmo_pools_them(model, elmo):
+    expected = [embedded.pooled("mean", "average") for embedded in elmo.embed(TEXTS)]
+    np.testing.assert_allclose(model.encode(TEXTS), expected, atol=1e-5)
+    np.testing.assert_allclose(model.encode(TEXTS, batch_size=1), expected, atol=1e-5)
+    np.testing.assert_allclose(model.encode(TEXTS[0]), expected[0], atol=1e-5)
+
+
+def test_tokens_have_their_vectors(model, elmo):
+    vectors = model.encode(TEXTS[:2], output_value="token_embeddings")
+    for found, embedded in zip(vectors, elmo.embed(TEXTS[:2]), strict=True):
+        np.testing.assert_allclose(found, embedded.vectors("average"), atol=1e-5)
+
+
+def test_a_saved_model_is_loaded_with_its_mix(model, tmp_path):
+    with torch.no_grad():
+        model[0].layer.mixes[0].weights += torch.tensor([1.0, -2.0, 0.5])
+    before = model.encode(TEXTS)
+    model.save(str(tmp_path / "saved"))
+    # The module's class is not sentence-transformers' own, so it asks for trust.
+    loaded = SentenceTransformer(
+        str(tmp_path / "saved"), trust_remote_code=True, local_files_only=True
+    )
+    np.testing.assert_allclose(loaded.encode(TEXTS), before, atol=1e-6)
+
+
+@pytest.mark.parametrize("fine_tune", [False, True])
+def test_what_is_asked_to_learn_learns(elmo, fine_tune):
+    model = build(elmo, fine_tune=fine_tune)
+    features = model.preprocess(TEXTS[:2])
+    model(features)["sentence_embedding"].sum().backward()
+    module = model[0]
+    assert module.layer.mixes[0].weights.grad is not None
+    has_gradients = [weight.grad is not None for weight in module.layer.bilm.parameters()]
+    assert any(has_gradients) == fine_tune
