@@ -239,3 +239,21 @@ def test_the_public_names_are_these():
     assert all(getattr(package, name).__name__ == name for name in package.__all__)
     with pytest.raises(AttributeError, match="no attribute 'Elmoo'"):
         _ = package.Elmoo
+
+
+def test_how_many_words_are_remembered_changes_no_vector(official):
+    sentences = [["I", "took", "a", "bow", "."], ["a", "bow", "and", "arrow"]]
+    many, few = (Elmo.load(official, n_remembered_words=n) for n in (1000, 4))
+    for one, other in zip(many.embed(sentences), few.embed(sentences), strict=True):
+        np.testing.assert_allclose(one.layers, other.layers, atol=1e-5)
+    assert len(few.embedder.memory) <= 4 < len(many.embedder.memory)
+
+
+def test_half_the_bits_are_near_and_an_unknown_type_is_refused(official):
+    sentences = [["I", "took", "a", "bow", "."]]
+    exact, rounded = Elmo.load(official), Elmo.load(official, dtype="bfloat16")
+    [one], [other] = exact.embed(sentences), rounded.embed(sentences)
+    assert other.layers.dtype == np.float32
+    assert 0 < np.abs(one.layers - other.layers).max() < 0.05
+    with pytest.raises(ConfigError, match="float16"):
+        Elmo.load(official, dtype="float16")

@@ -53,25 +53,26 @@ class Elmo:
         softmax: str | Path | None = None,
         vocabulary: str | Path | None = None,
         dtype: Literal["float32", "bfloat16"] = "float32",
+        n_remembered_words: int = REMEMBERED_WORDS,
     ) -> "Elmo":
         """Open a model folder, an official weights.hdf5 (options.json beside it), or a .zip.
 
         `softmax` and `vocabulary` are the official files with which such a model predicts words.
         `dtype="bfloat16"` stores the large matrices in half the memory; docs/benchmarks.md says
-        what that changes.
+        what that changes. `n_remembered_words` bounds the memory of words already read.
         """
         model = formats.read(Path(path), None if options is None else Path(options))
         if dtype not in ("float32", "bfloat16"):
             raise ConfigError(f"dtype {dtype!r} is unknown; expected 'float32' or 'bfloat16'")
         if dtype == "bfloat16":
             model.bilm.store_matrices(torch.bfloat16)
-        if softmax is not None and vocabulary is not None:
-            return Elmo(formats.attach_softmax(model, Path(softmax), Path(vocabulary)))
-        if softmax is not None or vocabulary is not None:
+        if (softmax is None) != (vocabulary is None):
             raise ConfigError(
                 "one of softmax and vocabulary is given, expected both or none; give the other too"
             )
-        return Elmo(model)
+        if softmax is not None and vocabulary is not None:
+            model = formats.attach_softmax(model, Path(softmax), Path(vocabulary))
+        return Elmo(model, n_remembered_words=n_remembered_words)
 
     def save(self, folder: str | Path) -> None:
         """Write a model folder."""
