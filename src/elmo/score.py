@@ -83,7 +83,7 @@ def log_probabilities_of(ids: Tensor, rows: Sequence[Tensor], head: Head) -> Ten
 
 def _dot(one: Tensor, two: Tensor) -> Tensor:
     """Row by row, (N, V), (N, V) -> (N,)."""
-    return torch.einsum("nv,nv->n", one, two)
+    return torch.linalg.vecdot(one, two)
 
 
 class Scorer:
