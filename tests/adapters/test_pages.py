@@ -10,6 +10,7 @@ PAGES = Path(__file__).parent.parent.parent / "docs" / "adapters"
 LIBRARIES = {
     "gensim": ["gensim"],
     "huggingface": ["huggingface_hub"],
+    "onnx": ["onnx", "onnxruntime"],
     "parquet": ["pyarrow"],
     "sentence-transformers": ["sentence_transformers"],
     "sklearn": ["sklearn"],

@@ -14,10 +14,17 @@ import click
 def convert(source: Path, out: Path, options: Path | None) -> None:
     """Write a model in another format.
 
-    IN is a model folder, an official weights.hdf5, or a .zip of one. An OUT that ends with .hdf5 is
-    written as official weights with options.json beside it; any other as a model folder.
+    IN is any model that is read. An OUT that ends with .hdf5 is written as official weights with
+    options.json beside it, one that ends with .onnx as a graph; any other as a model folder.
     """
     from elmo import formats
 
-    formats.write(out, formats.read(source, options))
+    model = formats.read(source, options)
+    if out.suffix == ".onnx":
+        from elmo.adapters.onnx import export_onnx
+        from elmo.elmo import Elmo
+
+        export_onnx(Elmo(model), out)
+    else:
+        formats.write(out, model)
     click.echo(out)
