@@ -45,7 +45,7 @@ def by_hand(model, weights, word=None):
 @pytest.mark.parametrize("word", [None, "bow"])
 def test_the_nearest_occurrences_are_those_of_a_full_search(model, index, weights, word):
     vectors = model.embed([ASKED.tokens])[0].layers[:, ASKED.position]
-    found = index.nearest(vectors, 100, word=word, layers=weights)
+    found = index.nearest(vectors, 100, word=word, mix=weights)
     expected = by_hand(model, weights, word)
     best_of_sentence = {}
     for similarity, number, _ in expected:
@@ -110,11 +110,20 @@ def test_an_index_of_another_model_is_refused(model, tmp_path):
         WordIndex.open(tmp_path, other)
 
 
-@pytest.mark.parametrize("missing", ["index.json", "contexts.npy", "words.npy", "sentences.jsonl"])
+@pytest.mark.parametrize(
+    "missing", ["index.json", "contexts.npy", "words.npy", "products.npy", "sentences.jsonl"]
+)
 def test_half_an_index_is_refused(model, tmp_path, missing):
     WordIndex.build(model, SENTENCES, tmp_path)
     (tmp_path / missing).unlink()
     with pytest.raises(CheckpointError, match="not a whole index"):
+        WordIndex.open(tmp_path, model)
+
+
+def test_an_index_whose_vectors_are_of_other_sentences_is_refused(model, tmp_path):
+    WordIndex.build(model, SENTENCES, tmp_path)
+    (tmp_path / "sentences.jsonl").write_text('["only", "these"]\n')
+    with pytest.raises(CheckpointError, match="vectors for 2 tokens"):
         WordIndex.open(tmp_path, model)
 
 

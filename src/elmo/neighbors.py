@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from elmo.elmo import Elmo
@@ -68,16 +67,16 @@ def search(
     any_word: bool = False,
 ) -> Neighbors:
     """The same for a sentence whose layers (L+1, T, D) are known."""
-    vectors = sentence_layers[:, occurrence.position].astype(np.float32)  # (L+1, D)
+    word_layers = sentence_layers[:, occurrence.position]  # (L+1, D)
     return Neighbors(
         index.nearest(
-            vectors,
+            word_layers,
             k,
             word=None if any_word else occurrence.word,
-            layers=layers,
+            mix=layers,
             besides=occurrence.tokens,
         ),
-        index.similar_words(vectors[0, : index.projection_dim], k, besides=occurrence.word),
+        index.similar_words(word_layers[0, : index.projection_dim], k, besides=occurrence.word),
     )
 
 

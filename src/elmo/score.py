@@ -83,7 +83,8 @@ def log_probabilities_of(ids: Tensor, rows: Sequence[Tensor], head: Head) -> Ten
 
 def _dot(one: Tensor, two: Tensor) -> Tensor:
     """Row by row, (N, V), (N, V) -> (N,)."""
-    return torch.linalg.vecdot(one, two)
+    dots: Tensor = torch.linalg.vecdot(one, two)
+    return dots
 
 
 class Scorer:

@@ -22,7 +22,7 @@ from elmo import __version__, scored
 from elmo.embedded import layer_weights
 from elmo.errors import ElmoError
 from elmo.occurrence import Occurrence
-from elmo.scored import Scored
+from elmo.scored import Scored, ScoredSentence
 from elmo.serve import bodies, encoding
 from elmo.serve.desk import Desk
 from elmo.serve.guard import Guard, Refusal
@@ -31,6 +31,7 @@ from elmo.serve.metrics import CountRequests, Metrics
 from elmo.serve.operations import Embedding, Expectation, Neighborhood, Service
 from elmo.serve.page import Page
 from elmo.serve.serve_config import ServeConfig
+from elmo.text import Sentence
 
 REFUSALS: dict[int | str, dict[str, Any]] = {
     status: {"model": bodies.ErrorAnswer, "description": description}
@@ -176,12 +177,8 @@ def _add_probabilities(api: FastAPI, desk: Desk) -> None:
         """How expected each word is, given all before it, all after it, and both."""
         texts = await asyncio.to_thread(cut_texts, body.texts, limits)
         sentences = [sentence.tokens for text in texts for sentence in text]
-        found = iter(await desk.ask(request, "score", sentences, _sizes(sentences)))
-        answers = [
-            Scored([dataclasses.replace(next(found), offsets=s.offsets or None) for s in text])
-            for text in texts
-        ]
-        return JSONResponse({"texts": [scored.to_mapping(answer) for answer in answers]})
+        found = await desk.ask(request, "score", sentences, _sizes(sentences))
+        return await asyncio.to_thread(_answer_scores, texts, found)
 
     @api.post("/substitutes", response_model=bodies.SubstitutesAnswer, responses=REFUSALS)
     async def substitutes(body: bodies.SubstitutesBody, request: Request) -> Response:
@@ -230,6 +227,15 @@ def _add_errors(api: FastAPI) -> None:
     async def fail(request: Request, error: Exception) -> Response:
         # uvicorn logs the error itself.
         return JSONResponse({"error": "the server failed; its log tells why"}, 500)
+
+
+def _answer_scores(texts: list[list[Sentence]], found: list[ScoredSentence]) -> Response:
+    remaining = iter(found)
+    answers = [
+        Scored([dataclasses.replace(next(remaining), offsets=s.offsets or None) for s in text])
+        for text in texts
+    ]
+    return JSONResponse({"texts": [scored.to_mapping(answer) for answer in answers]})
 
 
 def _describe_service(desk: Desk) -> dict[str, Any]:
