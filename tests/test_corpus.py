@@ -145,3 +145,12 @@ def test_a_truncated_archive_is_an_error_not_a_shorter_corpus(tmp_path):
 def test_a_glob_without_files_is_an_error(tmp_path):
     with pytest.raises(DataError, match="no file matches"):
         find_shards(str(tmp_path / "*.txt"))
+
+
+def test_frequencies_are_shares_of_all_positions(folder):
+    cache = build(folder)
+    vocabulary = cache.vocabulary(min_count=2)
+    shares = dict(zip(vocabulary.words, cache.frequencies(vocabulary).tolist(), strict=True))
+    assert shares["the"] == pytest.approx(3 / 28)
+    assert shares["</S>"] == shares["<S>"] == pytest.approx(6 / 28)
+    assert shares["<UNK>"] == pytest.approx((1 + 22 - 3 - 2 - 2) / 28)

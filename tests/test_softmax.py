@@ -149,3 +149,12 @@ def test_a_vocabulary_of_800k_words_gets_no_dense_gradient():
 def test_log_expected_never_exceeds_zero():
     everything = Negatives(np.arange(10), 10_000, 10)
     assert (everything.log_expected(torch.arange(10)) <= 0).all()
+
+
+def test_a_head_can_start_from_the_words_frequencies():
+    frequencies = np.random.default_rng(0).dirichlet(np.ones(N_WORDS))
+    head = FullSoftmax(N_WORDS, DIM)
+    head.start_from(frequencies)
+    with torch.no_grad():
+        probabilities = head.log_probabilities(torch.zeros(1, DIM)).exp()[0]
+    np.testing.assert_allclose(probabilities.numpy(), frequencies, rtol=1e-4)

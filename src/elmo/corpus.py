@@ -29,7 +29,7 @@ from tqdm import tqdm
 from elmo.errors import DataError
 from elmo.shards import BLOCK_CHARACTERS, read_blocks
 from elmo.text import split_text
-from elmo.vocab import Vocabulary
+from elmo.vocab import BEGIN, END, UNKNOWN, Vocabulary
 
 # Raised when the layout of the folder or the splitting of text changes: old caches are left alone.
 FORMAT = 1
@@ -75,11 +75,25 @@ class TokenCache:
 
     def vocabulary(self, max_size: int | None = None, min_count: int = 1) -> Vocabulary:
         """The most frequent words: at most `max_size` with the reserved, each `min_count` times."""
-        with (self.folder / "words.txt").open(encoding="utf-8", newline="\n") as file:
-            pairs = (line.removesuffix("\n").split(" ", 1) for line in file)
-            frequent = (word for count, word in pairs if int(count) >= min_count)
-            everything = Vocabulary.of_words(islice(frequent, max_size))
+        frequent = (word for count, word in self._counted_words() if count >= min_count)
+        everything = Vocabulary.of_words(islice(frequent, max_size))
         return Vocabulary(everything.words[:max_size])
+
+    def frequencies(self, vocabulary: Vocabulary) -> npt.NDArray[np.float64]:
+        """The share of all positions that each word of our own vocabulary has, never quite zero."""
+        counts = np.ones(len(vocabulary))
+        frequent = list(islice(self._counted_words(), len(vocabulary)))
+        counts[vocabulary.ids([word for _, word in frequent])] = [count for count, _ in frequent]
+        counts[[BEGIN, END]] = self.counts.n_sentences
+        counts[UNKNOWN] = 1 + self.counts.n_tokens - counts[UNKNOWN + 1 :].sum()
+        return np.asarray(counts / self.positions[-1])
+
+    def _counted_words(self) -> Iterator[tuple[int, str]]:
+        """All words that were counted, the most frequent first."""
+        with (self.folder / "words.txt").open(encoding="utf-8", newline="\n") as file:
+            for line in file:
+                count, word = line.removesuffix("\n").split(" ", 1)
+                yield int(count), word
 
 
 def build_cache(shards: Sequence[Path], folder: Path, *, is_tokenised: bool) -> TokenCache:

@@ -78,6 +78,7 @@ class HeadConfig:
 
     kind: Annotated[HeadKind, "how all words' probabilities are trained"] = "sampled"
     n_negatives: Annotated[int, "words drawn for a step of the sampled softmax"] = 2048
+    starts_from_frequencies: Annotated[bool, "biases start at the words' log-frequencies"] = True
 
     def __post_init__(self) -> None:
         """Check the numbers."""

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, linear
@@ -34,6 +35,9 @@ class Head(nn.Module, ABC):
     def has_sparse_gradients(self) -> bool:
         """Whether training touches only some words in a step."""
         return False
+
+    def start_from(self, frequencies: npt.NDArray[np.float64]) -> None:
+        """Begin with what words are likely anywhere, if the head can: (V,) -> none."""
 
     @abstractmethod
     def loss(self, hidden: Tensor, targets: Tensor, generator: np.random.Generator) -> Tensor:
@@ -66,6 +70,11 @@ class FullSoftmax(Head):
         self.bias = nn.Parameter(torch.zeros(n_words))
         if not self.weight.is_meta:  # such a one is filled from a file
             nn.init.normal_(self.weight, std=1 / math.sqrt(projection_dim))  # as the original
+
+    def start_from(self, frequencies: npt.NDArray[np.float64]) -> None:
+        """Let the biases be the logs: what to learn is then only how a context differs."""
+        with torch.no_grad():
+            self.bias.copy_(torch.from_numpy(np.log(frequencies)))
 
     def loss(self, hidden: Tensor, targets: Tensor, generator: np.random.Generator) -> Tensor:
         """The mean negative log-likelihood."""
