@@ -1,7 +1,9 @@
 """Every address: the library's own answers, and one clear line for what is refused."""
 
+import dataclasses
 import io
 import json
+import re
 
 import httpx
 import numpy as np
@@ -12,6 +14,8 @@ from elmo.elmo import Elmo
 from elmo.neighbors import find_neighbors
 from elmo.occurrence import Occurrence
 from elmo.serve.operations import Service
+from elmo.serve.serve_config import Limits
+from tests.conftest import ROOT
 from tests.serve.conftest import SENTENCES, running
 
 TEXTS = ["I took a bow. It was cold!", ["already", "tokens", "."], "naïve 東京 🙂"]
@@ -263,6 +267,22 @@ def test_the_page_names_nothing_outside_this_server(client):
         assert "https://" not in page
         assert " style=" not in page
         assert "<script>" not in page
+
+
+def test_the_python_of_the_docs_runs(address):
+    page = (ROOT / "docs" / "serve.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"^```python\n(.*?)^```", page, flags=re.MULTILINE | re.DOTALL)
+    names = {}
+    exec(block.replace("http://127.0.0.1:8000", address), names)
+    assert names["vectors"].shape == (5, 16)
+
+
+def test_the_docs_name_every_limit_and_address(client):
+    page = (ROOT / "docs" / "serve.md").read_text(encoding="utf-8")
+    for field in dataclasses.fields(Limits):
+        assert field.name in page
+    for path in client.get("/openapi.json").json()["paths"]:
+        assert path in page
 
 
 def test_the_description_covers_every_address(client):

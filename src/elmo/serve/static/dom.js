@@ -29,9 +29,9 @@ function furnish(made, properties, children) {
 }
 
 // A sentence as text with one word marked, cut to so many words on either side of it.
-export function marked(tokens, position, nBefore = Infinity, nAfter = nBefore) {
-  const first = Math.max(0, position - nBefore);
-  const last = Math.min(tokens.length, position + nAfter + 1);
+export function marked(tokens, position, around = Infinity) {
+  const first = Math.max(0, position - around);
+  const last = Math.min(tokens.length, position + around + 1);
   const before = join(tokens.slice(first, position));
   const after = join(tokens.slice(position + 1, last));
   const gap = after && !NO_SPACE_BEFORE.test(after) ? " " : "";

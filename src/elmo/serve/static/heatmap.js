@@ -81,8 +81,10 @@ function showTable(square, view, heat) {
   );
   const body = square.map((row, i) => {
     const { sentence, position } = view.places[i];
-    const around = isNarrow.matches ? [1, 0] : [3];
-    const context = marked(view.sentences[sentence], position, ...around);
+    const tokens = view.sentences[sentence];
+    const [first, last] = isNarrow.matches ? [position - 1, position + 1] : [0, tokens.length];
+    const shown = tokens.slice(Math.max(0, first), last);
+    const context = marked(shown, position - Math.max(0, first), 3);
     return element(
       "tr",
       {},
