@@ -19,7 +19,7 @@ from elmo.lexicon import Lexicon, WordReader
 from elmo.occurrence import Occurrence
 from elmo.predictions import predict
 from elmo.score import combine
-from elmo.scored import Scored, to_mapping
+from elmo.scored import Scored, ScoredSentence
 from elmo.softmax import build_head
 from elmo.streams import WordEncoder
 from elmo.vocab import BEGIN, END, UNKNOWN, Vocabulary
@@ -229,8 +229,8 @@ def test_nothing_to_score_is_no_error(scoring):
     empty = scoring.score("  ")
     assert empty.sentences == []
     assert math.isnan(empty.perplexity("forward"))
-    assert json.loads(json.dumps(to_mapping(empty))) == {"sentences": [], "perplexity": {}}
-    assert to_mapping(scoring.score([[]])[0])["perplexity"]["combined"] is None
+    assert json.loads(json.dumps(empty.to_mapping())) == {"sentences": [], "perplexity": {}}
+    assert scoring.score([[]])[0].to_mapping()["perplexity"]["combined"] is None
 
 
 def test_a_model_of_one_direction_is_combined_with_nothing(tiny_options):
@@ -245,6 +245,24 @@ def test_a_model_of_one_direction_is_combined_with_nothing(tiny_options):
 def test_a_model_without_a_head_says_so(elmo):
     with pytest.raises(CheckpointError, match="no softmax"):
         elmo.score("I took a bow.")
+
+
+def test_any_number_of_sentences_is_scored_in_order(scoring):
+    many = [SENTENCES[k % len(SENTENCES)] for k in range(5000)]
+    streamed = scoring.scorer.stream(iter(many))
+    first = scoring.scorer.score(SENTENCES)
+    for k, sentence in enumerate(streamed):
+        assert sentence.tokens == many[k]
+        assert sentence.log_probability("forward") == pytest.approx(
+            first[k % len(first)].log_probability("forward"), abs=1e-3
+        )
+    assert k == len(many) - 1
+
+
+def test_a_surprise_beyond_all_numbers_has_no_perplexity():
+    hopeless = {"forward": np.array([-1e6])}
+    sentence = ScoredSentence(["a"], [True], hopeless, {"forward": -1e6})
+    assert sentence.to_mapping()["perplexity"] == {"forward": None}
 
 
 def test_an_unknown_state_is_refused(scoring):

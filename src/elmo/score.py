@@ -5,7 +5,7 @@ and both (`ScoredSentence`); or the words most expected at one place (`Substitut
 Shapes: N rows (a word each), P projection, V words, k substitutes.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -27,6 +27,8 @@ from elmo.vocab import BEGIN, END, RESERVED, UNKNOWN
 # So many logits at once stay in the processor's cache: of words given, and of words expected.
 ROWS_AT_ONCE = 256
 WORDS_AT_ONCE = 4096
+# Sentences of so many tokens are sorted by length, so that those of a batch are alike.
+WINDOW_TOKENS = 20_000
 SMALLEST = torch.finfo(torch.float32).tiny
 # Log-probabilities of all words in memory at once, for each reading: 32 MB.
 MOST_LOG_PROBABILITIES = 8_000_000
@@ -114,13 +116,26 @@ class Scorer:
             split_text(text) if isinstance(text, str) else [Sentence(list(text), [])]
             for text in texts
         ]
-        sentences = [sentence.tokens for text in cut for sentence in text]
-        score = self.score if state == "fresh" else self.score_on
-        scored = iter(score(sentences))
+        scored = self.stream((sentence.tokens for text in cut for sentence in text), state)
         return [
             Scored([replace(next(scored), offsets=sentence.offsets or None) for sentence in text])
             for text in cut
         ]
+
+    def stream(self, sentences: Iterable[Tokens], state: str = "fresh") -> Iterator[ScoredSentence]:
+        """Score any number of sentences, in their order, in bounded memory."""
+        if state == "carry":
+            yield from self._score_on(sentences)
+            return
+        window: list[Tokens] = []
+        n_tokens = 0
+        for tokens in sentences:
+            window.append(tokens)
+            n_tokens += len(tokens)
+            if n_tokens >= WINDOW_TOKENS:
+                yield from self.score(window)
+                window, n_tokens = [], 0
+        yield from self.score(window)
 
     @torch.inference_mode()
     def score(self, sentences: Sequence[Tokens]) -> list[ScoredSentence]:
@@ -131,17 +146,6 @@ class Scorer:
             scored = self._score(tokens, predict(self._embedder, tokens))
             found.update(zip(batch, scored, strict=True))
         return [found[k] for k in range(len(sentences))]
-
-    @torch.inference_mode()
-    def score_on(self, sentences: Sequence[Tokens]) -> list[ScoredSentence]:
-        """Score sentences one after the other, each from the state that the last one left."""
-        scored: list[ScoredSentence] = []
-        state: BiLMState | None = None
-        for tokens in sentences:
-            predictions = predict(self._embedder, [tokens], state)
-            scored += self._score([tokens], predictions)
-            state = predictions.state
-        return scored
 
     @torch.inference_mode()
     def substitutes(self, occurrences: Sequence[Occurrence], k: int) -> list[list[Substitute]]:
@@ -157,6 +161,16 @@ class Scorer:
             best = [words for piece in pieces for words in self._best(piece, k)]
             found.update(zip(batch, best, strict=True))
         return [found[place] for place in range(len(occurrences))]
+
+    def _score_on(self, sentences: Iterable[Tokens]) -> Iterator[ScoredSentence]:
+        """Score sentences one after the other, each from the state that the last one left."""
+        state: BiLMState | None = None
+        for tokens in sentences:
+            with torch.inference_mode():
+                predictions = predict(self._embedder, [tokens], state)
+                state = predictions.state
+                scored = self._score([tokens], predictions)
+            yield from scored
 
     def _score(self, sentences: Sequence[Tokens], predictions: Predictions) -> list[ScoredSentence]:
         ids = self._vocabulary.ids([word for tokens in sentences for word in tokens])

@@ -5,7 +5,9 @@ Log-probabilities are natural logarithms; surprisal is in bits. Shapes: T words 
 """
 
 import math
-from collections.abc import Mapping, Sequence
+import sys
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -32,7 +34,7 @@ class ScoredSentence:
 
     def surprisal(self, reading: Reading = "combined") -> Array:
         """How surprising each word was, (T,), in bits."""
-        return self._words(reading) / -math.log(2)
+        return -self._words(reading) / math.log(2)
 
     def log_probability(self, reading: Reading) -> float:
         """That of the whole sentence: the sum over its words and, in a direction, its edge."""
@@ -42,6 +44,20 @@ class ScoredSentence:
         """How many log-probabilities that sum has."""
         return len(self._words(reading)) + (reading in self.edges)
 
+    def to_mapping(self) -> dict[str, Any]:
+        """Plain values, ready for JSON."""
+        readings = self.log_probabilities
+        return {
+            "tokens": self.tokens,
+            "offsets": self.offsets,
+            "is_known": self.is_known,
+            "log_probabilities": {reading: words.tolist() for reading, words in readings.items()},
+            "surprisals": {reading: self.surprisal(reading).tolist() for reading in readings},
+            "edge_log_probabilities": dict(self.edges),
+            "sentence_log_probability": {r: self.log_probability(r) for r in readings},
+            "perplexity": Tally([self]).perplexities(),
+        }
+
     def _words(self, reading: Reading) -> Array:
         if reading not in self.log_probabilities:
             raise ConfigError(
@@ -49,6 +65,34 @@ class ScoredSentence:
                 f"{' or '.join(self.log_probabilities)}; name one of these"
             )
         return self.log_probabilities[reading]
+
+
+class Tally:
+    """The surprise of any number of sentences added up."""
+
+    def __init__(self, sentences: Iterable[ScoredSentence] = ()) -> None:
+        self._nats: dict[Reading, float] = defaultdict(float)
+        self._n_predicted: dict[Reading, int] = defaultdict(int)
+        for sentence in sentences:
+            self.add(sentence)
+
+    def add(self, sentence: ScoredSentence) -> None:
+        """Count one more sentence."""
+        for reading in sentence.log_probabilities:
+            self._nats[reading] -= sentence.log_probability(reading)
+            self._n_predicted[reading] += sentence.n_predicted(reading)
+
+    def perplexities(self) -> dict[Reading, float | None]:
+        """The exponential of the mean surprise, by reading; None where nothing was predicted.
+
+        For `combined`, which sees both sides of a word, it is a pseudo-perplexity.
+        """
+        return {
+            reading: _exponential(nats / n_predicted) if n_predicted else None
+            for (reading, nats), n_predicted in zip(
+                self._nats.items(), self._n_predicted.values(), strict=True
+            )
+        }
 
 
 @dataclass(frozen=True)
@@ -62,40 +106,44 @@ class Scored:
         return sum(sentence.log_probability(reading) for sentence in self.sentences)
 
     def perplexity(self, reading: Reading) -> float:
-        """Of all that was predicted; for `combined`, which sees both sides, a pseudo-perplexity."""
-        return perplexity(self.sentences, reading)
+        """Of all that was predicted, as `Tally` has it; not a number if that is nothing."""
+        found = Tally(self.sentences).perplexities().get(reading)
+        return math.nan if found is None else found
+
+    def to_mapping(self) -> dict[str, Any]:
+        """Plain values, ready for JSON."""
+        return {
+            "sentences": [sentence.to_mapping() for sentence in self.sentences],
+            "perplexity": Tally(self.sentences).perplexities(),
+        }
 
 
-def perplexity(sentences: Sequence[ScoredSentence], reading: Reading) -> float:
-    """The exponential of the mean surprise in nats; not a number where nothing was predicted."""
-    n_predicted = sum(sentence.n_predicted(reading) for sentence in sentences)
-    total = sum(sentence.log_probability(reading) for sentence in sentences)
-    return math.exp(-total / n_predicted) if n_predicted else math.nan
+def as_table(sentence: ScoredSentence) -> str:
+    """A line a word, then the sentence's edge and its sum: bits in each reading.
+
+    A word that the model cannot predict has a question mark.
+    """
+    readings = tuple(sentence.log_probabilities)
+    known = zip(sentence.tokens, sentence.is_known, strict=True)
+    names = ["bits", *(word if is_known else f"{word} ?" for word, is_known in known)]
+    words = zip(*map(sentence.surprisal, readings), strict=True)
+    edges = (sentence.edges.get(reading) for reading in readings)
+    rows = [
+        list(readings),
+        *([f"{bits:.2f}" for bits in row] for row in words),
+        ["" if edge is None else f"{_bits(edge):.2f}" for edge in edges],
+        [f"{_bits(sentence.log_probability(reading)):.2f}" for reading in readings],
+    ]
+    names += ["(its edge)", "(in all)"]
+    width = max(map(len, names))
+    lines = zip(names, rows, strict=True)
+    return "\n".join(f"{name:{width}}" + "".join(f"{c:>10}" for c in row) for name, row in lines)
 
 
-def to_mapping(scored: Scored) -> dict[str, Any]:
-    """Plain values, ready for JSON; a perplexity of nothing is None."""
-    return {
-        "sentences": [_sentence_to_mapping(sentence) for sentence in scored.sentences],
-        "perplexity": _perplexities(scored.sentences),
-    }
+def _bits(log_probability: float) -> float:
+    return -log_probability / math.log(2)
 
 
-def _sentence_to_mapping(sentence: ScoredSentence) -> dict[str, Any]:
-    readings = sentence.log_probabilities
-    return {
-        "tokens": sentence.tokens,
-        "offsets": sentence.offsets,
-        "is_known": sentence.is_known,
-        "log_probabilities": {reading: words.tolist() for reading, words in readings.items()},
-        "surprisals": {reading: sentence.surprisal(reading).tolist() for reading in readings},
-        "edge_log_probabilities": dict(sentence.edges),
-        "sentence_log_probability": {r: sentence.log_probability(r) for r in readings},
-        "perplexity": _perplexities([sentence]),
-    }
-
-
-def _perplexities(sentences: Sequence[ScoredSentence]) -> dict[str, float | None]:
-    readings = sentences[0].log_probabilities if sentences else ()
-    found = {reading: perplexity(sentences, reading) for reading in readings}
-    return {reading: None if math.isnan(value) else value for reading, value in found.items()}
+def _exponential(nats: float) -> float | None:
+    """A model that is sure of the wrong can surprise by more than a float holds."""
+    return math.exp(nats) if nats < math.log(sys.float_info.max) else None

@@ -4,6 +4,7 @@ import pytest
 
 from elmo import Elmo, checkpoint
 from elmo.checkpoint import Model
+from elmo.scored import Scored
 from elmo.softmax import build_head
 from elmo.vocab import Vocabulary
 
@@ -27,15 +28,18 @@ def text(tmp_path):
 
 
 def test_scores_are_those_of_the_library(run, folder, text):
-    told = json.loads(run("score", text, "-m", folder, "--json").out)
+    *told, totals = map(json.loads, run("score", text, "-m", folder, "--json").out.splitlines())
     elmo = Elmo.load(folder)
     expected = [s for line in TEXT.splitlines() for s in elmo.score(line).sentences]
-    assert [s["tokens"] for s in told["sentences"]] == [s.tokens for s in expected]
-    for found, sentence in zip(told["sentences"], expected, strict=True):
+    assert [s["tokens"] for s in told] == [s.tokens for s in expected]
+    for found, sentence in zip(told, expected, strict=True):
         for reading in ("forward", "backward", "combined"):
             assert found["surprisals"][reading] == pytest.approx(
                 sentence.surprisal(reading).tolist(), abs=1e-4
             )
+    assert totals["perplexity"] == pytest.approx(
+        {r: Scored(expected).perplexity(r) for r in ("forward", "backward", "combined")}, rel=1e-4
+    )
 
 
 def test_a_reader_sees_a_line_a_word_and_unknown_words_marked(run, folder):
@@ -56,7 +60,7 @@ def test_a_model_without_a_softmax_cannot_score(refused, official):
 
 def test_no_text_has_no_scores(run, folder):
     assert run("score", "-", "-m", folder).out == ""
-    assert json.loads(run("score", "-", "-m", folder, "--json").out)["sentences"] == []
+    assert json.loads(run("score", "-", "-m", folder, "--json").out) == {"perplexity": {}}
 
 
 def test_neighbors_are_shown_with_their_sentences(run, folder, text):

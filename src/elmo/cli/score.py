@@ -3,12 +3,9 @@
 import json
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import click
-
-if TYPE_CHECKING:
-    from elmo.scored import Reading, ScoredSentence
 
 
 @click.command()
@@ -30,7 +27,9 @@ if TYPE_CHECKING:
     show_default=True,
     help="carry: remember the sentences before, as in training on running text.",
 )
-@click.option("--json", "as_json", is_flag=True, help="One JSON object, for a program to read.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="A line of JSON a sentence; then the perplexities."
+)
 def score(
     source: Path,
     model: Path,
@@ -49,41 +48,20 @@ def score(
     (forward) or begin (backward) as one more word; the combined one sees both sides of a word.
     """
     from elmo.elmo import Elmo
-    from elmo.scored import Scored, to_mapping
-    from elmo.shards import read_lines
+    from elmo.embed_files import read_entries
+    from elmo.scored import Tally, as_table
 
-    lines = [line for line in read_lines(source) if line]
     elmo = Elmo.load(model, softmax=softmax, vocabulary=vocabulary)
-    texts = elmo.score([line.split() if tokens else line for line in lines], state=state)
-    scored = Scored([sentence for text in texts for sentence in text.sentences])
+    entries = read_entries(source, "tokens" if tokens else "paragraphs")
+    tally = Tally()
+    for sentence in elmo.scorer.stream((entry.tokens for entry in entries if entry.tokens), state):
+        tally.add(sentence)
+        if as_json:
+            click.echo(json.dumps(sentence.to_mapping()))
+        else:
+            click.echo(f"{as_table(sentence)}\n")
     if as_json:
-        click.echo(json.dumps(to_mapping(scored)))
+        click.echo(json.dumps({"perplexity": tally.perplexities()}))
         return
-    for sentence in scored.sentences:
-        _print_sentence(sentence)
-    for reading in scored.sentences[0].log_probabilities if scored.sentences else ():
-        click.echo(f"perplexity {reading:9} {scored.perplexity(reading):10.2f}")
-
-
-def _print_sentence(sentence: "ScoredSentence") -> None:
-    """A line a word, then the sentence's edge and its sum, all in bits."""
-    readings: tuple[Reading, ...] = tuple(sentence.log_probabilities)
-    known = zip(sentence.tokens, sentence.is_known, strict=True)
-    names = [word if is_known else f"{word} ?" for word, is_known in known]
-    rows = [
-        list(readings),
-        *(
-            map("{:.2f}".format, row)
-            for row in zip(*map(sentence.surprisal, readings), strict=True)
-        ),
-        [f"{_bits(sentence.edges[r]):.2f}" if r in sentence.edges else "" for r in readings],
-        [f"{_bits(sentence.log_probability(r)):.2f}" for r in readings],
-    ]
-    width = max(map(len, [*names, "(its edge)"]))
-    for name, row in zip(["bits", *names, "(its edge)", "(in all)"], rows, strict=True):
-        click.echo(f"{name:{width}}" + "".join(f"{cell:>10}" for cell in row))
-    click.echo()
-
-
-def _bits(log_probability: float) -> float:
-    return -log_probability / math.log(2)
+    for reading, perplexity in tally.perplexities().items():
+        click.echo(f"perplexity {reading:9} {perplexity or math.inf:10.2f}")

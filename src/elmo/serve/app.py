@@ -18,7 +18,7 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp
 
-from elmo import __version__, scored
+from elmo import __version__
 from elmo.embedded import layer_weights
 from elmo.errors import ElmoError
 from elmo.occurrence import Occurrence
@@ -235,7 +235,7 @@ def _answer_scores(texts: list[list[Sentence]], found: list[ScoredSentence]) -> 
         Scored([dataclasses.replace(next(remaining), offsets=s.offsets or None) for s in text])
         for text in texts
     ]
-    return JSONResponse({"texts": [scored.to_mapping(answer) for answer in answers]})
+    return JSONResponse({"texts": [answer.to_mapping() for answer in answers]})
 
 
 def _describe_service(desk: Desk) -> dict[str, Any]:
