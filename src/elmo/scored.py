@@ -126,9 +126,9 @@ def as_table(sentence: ScoredSentence) -> str:
     readings = tuple(sentence.log_probabilities)
     known = zip(sentence.tokens, sentence.is_known, strict=True)
     names = ["bits", *(word if is_known else f"{word} ?" for word, is_known in known)]
-    words = zip(*map(sentence.surprisal, readings), strict=True)
+    words = np.array([sentence.surprisal(reading) for reading in readings]).T
     edges = (sentence.edges.get(reading) for reading in readings)
-    rows = [
+    rows: list[list[str]] = [
         list(readings),
         *([f"{bits:.2f}" for bits in row] for row in words),
         ["" if edge is None else f"{_bits(edge):.2f}" for edge in edges],
