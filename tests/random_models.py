@@ -12,7 +12,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from elmo import checkpoint
-from elmo.formats import bilm_hdf5
+from elmo.formats import bilm_hdf5, bilm_options
 
 # All of Unicode, lone surrogates included, as text from the web has it.
 WORDS = st.text(st.characters(exclude_categories=()), max_size=12)
@@ -104,6 +104,6 @@ def write_files(folder, options, weights):
 
 def build_bilm(options, weights):
     """The package's network with these weights, read as from a file."""
-    config = bilm_hdf5.read_options(json.dumps(options), "options.json")
+    config = bilm_options.read_options(json.dumps(options), "options.json")
     state = bilm_hdf5.read_weights(hdf5_bytes(weights), config, "weights.hdf5")
     return checkpoint.assemble(config, state, "weights.hdf5")

@@ -23,7 +23,7 @@ from elmo.config import (
     to_mapping,
 )
 from elmo.errors import ConfigError
-from elmo.formats import bilm_hdf5
+from elmo.formats import bilm_options
 from tests.random_models import options
 
 
@@ -50,7 +50,7 @@ def test_presets_survive_json(size):
 
 @given(options())
 def test_any_config_survives_json(drawn):
-    config = bilm_hdf5.read_options(json.dumps(drawn), "options.json")
+    config = bilm_options.read_options(json.dumps(drawn), "options.json")
     assert from_mapping(BiLMConfig, json.loads(json.dumps(to_mapping(config))), "x") == config
 
 
@@ -93,7 +93,7 @@ def test_all_problems_are_told_at_once():
         ("dim", True),
         ("dim", None),
         ("projection_dim", -1),
-        ("n_layers", 0),
+        ("n_layers", -1),
         ("cell_clip", -3.0),
         ("cell_clip", 0),
         ("cell_clip", float("nan")),

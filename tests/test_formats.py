@@ -17,7 +17,7 @@ from elmo import checkpoint, formats
 from elmo.checkpoint import Model
 from elmo.config import BiLMConfig, preset
 from elmo.errors import CheckpointError, ConfigError, ElmoError
-from elmo.formats import bilm_hdf5
+from elmo.formats import bilm_hdf5, bilm_options
 from elmo.softmax import build_head
 from elmo.vocab import Vocabulary
 from tests.random_models import build_bilm, hdf5_bytes, options, random_weights, write_files
@@ -64,7 +64,7 @@ def test_official_files_come_back_from_a_folder_bit_for_bit(tmp_path_factory, dr
     (place / "back").mkdir()
     formats.write_official(place / "back" / "weights.hdf5", formats.read(place / "folder"))
     assert_same_datasets(place / "back" / "weights.hdf5", weights)
-    read = bilm_hdf5.read_options
+    read = bilm_options.read_options
     back = (place / "back" / "options.json").read_text()
     assert read(back, "back") == read(json.dumps(drawn), "given")
 
@@ -140,7 +140,7 @@ def test_a_file_without_the_usual_ending_is_known_by_its_content(official):
     ],
 )
 def test_options_left_out_mean_what_they_mean_to_the_original(tiny_options, change, expected):
-    lstm = bilm_hdf5.read_options(json.dumps({**tiny_options, **change}), "x").lstm
+    lstm = bilm_options.read_options(json.dumps({**tiny_options, **change}), "x").lstm
     found = (lstm.n_layers, lstm.cell_clip, lstm.projection_clip, lstm.has_skip_connections)
     assert found == expected
 
@@ -148,14 +148,14 @@ def test_options_left_out_mean_what_they_mean_to_the_original(tiny_options, chan
 @pytest.mark.parametrize("n_characters", [261, 262])
 def test_nobody_needs_to_count_characters(tiny_options, n_characters):
     tiny_options["char_cnn"]["n_characters"] = n_characters
-    config = bilm_hdf5.read_options(json.dumps(tiny_options), "x")
-    assert json.loads(bilm_hdf5.write_options(config))["char_cnn"]["n_characters"] == 262
+    config = bilm_options.read_options(json.dumps(tiny_options), "x")
+    assert json.loads(bilm_options.write_options(config))["char_cnn"]["n_characters"] == 262
 
 
 @pytest.mark.parametrize("size", ["original", "medium", "small", "tiny"])
 def test_presets_survive_options_json(size):
     config = preset(size)
-    assert bilm_hdf5.read_options(bilm_hdf5.write_options(config), "x") == config
+    assert bilm_options.read_options(bilm_options.write_options(config), "x") == config
 
 
 def test_max_characters_of_the_options_is_honoured(tiny_options, tiny_weights):
@@ -206,7 +206,7 @@ def test_no_damage_to_a_file_gives_anything_but_weights_or_one_line(tiny_weights
     for place in data.draw(st.lists(places | st.integers(0, 3000), max_size=20)):
         content[place] = data.draw(st.integers(0, 255))
     content = content[: data.draw(st.just(len(content)) | places)]
-    config = bilm_hdf5.read_options(json.dumps(tiny_options_of(tiny_weights)), "options.json")
+    config = bilm_options.read_options(json.dumps(tiny_options_of(tiny_weights)), "options.json")
     message = "weights.hdf5: "
     try:
         bilm_hdf5.read_weights(io.BytesIO(content), config, "weights.hdf5")

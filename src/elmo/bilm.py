@@ -168,7 +168,7 @@ class BiLM(nn.Module):
             states.append(after)
             rows = [dropout(y, dropout_rate, self.training) for y in above]
             where = [None] * len(index)
-        return outputs, _join_states(states)
+        return outputs, _join_states(states) if states else state
 
     def contextualize(
         self,

@@ -92,7 +92,7 @@ class LstmConfig:
 
     dim: Annotated[int, "cells of a layer"] = 4096
     projection_dim: Annotated[int, "width of a layer's output and of a token vector"] = 512
-    n_layers: Annotated[int, "layers in a direction"] = 2
+    n_layers: Annotated[int, "layers in a direction; 0: token vectors alone"] = 2
     cell_clip: Annotated[float | None, "cells are clipped to +- this; absent: not clipped"] = 3.0
     projection_clip: Annotated[float | None, "outputs are clipped to +- this"] = 3.0
     has_skip_connections: Annotated[bool, "layers after the first add their input"] = True
@@ -101,8 +101,8 @@ class LstmConfig:
         """Check all fields, so that a network can be built from any instance."""
         raise_problems(
             self,
-            not_positive(self, "dim", "projection_dim", "n_layers", "cell_clip")
-            + not_positive(self, "projection_clip"),
+            not_positive(self, "dim", "projection_dim", "cell_clip", "projection_clip")
+            + ([] if self.n_layers >= 0 else [f"n_layers is {self.n_layers}, expected >= 0"]),
         )
 
 

@@ -11,10 +11,12 @@ from elmo import checkpoint, formats
 from elmo.config import to_mapping
 
 
-def describe(path: Path, options: Path | None = None) -> dict[str, Any]:
+def describe(
+    path: Path, options: Path | None = None, vocabulary: Path | None = None
+) -> dict[str, Any]:
     """Open a model, and say what it is; the hash is that of the file with the weights."""
-    source = formats.find(path, options)
-    model = formats.read(path, options)
+    source = formats.find(path, options, vocabulary)
+    model = formats.read(path, options, vocabulary)
     config = model.bilm.config
     return {
         "path": str(path),

@@ -55,23 +55,31 @@ class Elmo:
         dtype: Literal["float32", "bfloat16"] = "float32",
         n_remembered_words: int = REMEMBERED_WORDS,
     ) -> "Elmo":
-        """Open a model folder, an official weights.hdf5 (options.json beside it), or a .zip.
+        """Open a model: a folder, an official weights.hdf5 (options.json beside it), a .zip, a
+        folder of ELMoForManyLangs, a TensorFlow checkpoint of bilm, or a token cache.
 
-        `softmax` and `vocabulary` are the official files with which such a model predicts words.
+        `softmax` and `vocabulary` are the official files with which such a model predicts words; a
+        vocabulary alone is for a checkpoint or a cache that has none beside it.
         `dtype="bfloat16"` stores the large matrices in half the memory; docs/benchmarks.md says
         what that changes. `n_remembered_words` bounds the memory of words already read.
         """
-        model = formats.read(Path(path), None if options is None else Path(options))
+        words = None if vocabulary is None else Path(vocabulary)
+        model = formats.read(
+            Path(path),
+            None if options is None else Path(options),
+            words if softmax is None else None,
+        )
         if dtype not in ("float32", "bfloat16"):
             raise ConfigError(f"dtype {dtype!r} is unknown; expected 'float32' or 'bfloat16'")
         if dtype == "bfloat16":
             model.bilm.store_matrices(torch.bfloat16)
-        if (softmax is None) != (vocabulary is None):
-            raise ConfigError(
-                "one of softmax and vocabulary is given, expected both or none; give the other too"
-            )
-        if softmax is not None and vocabulary is not None:
-            model = formats.attach_softmax(model, Path(softmax), Path(vocabulary))
+        if softmax is not None:
+            if words is None:
+                raise ConfigError(
+                    "one of softmax and vocabulary is given, expected both or none; give the other "
+                    "too"
+                )
+            model = formats.attach_softmax(model, Path(softmax), words)
         return Elmo(model, n_remembered_words=n_remembered_words)
 
     def save(self, folder: str | Path) -> None:

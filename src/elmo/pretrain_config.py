@@ -158,12 +158,14 @@ class PretrainConfig:
     def __post_init__(self) -> None:
         """Check what spans two groups."""
         n_rows, n_parts = self.stream.n_rows, self.train.n_accumulate
-        raise_problems(
-            self,
-            [f"stream.n_rows {n_rows} is no multiple of train.n_accumulate {n_parts}"]
-            if n_rows % n_parts
-            else [],
-        )
+        problems = []
+        if n_rows % n_parts:
+            problems.append(
+                f"stream.n_rows {n_rows} is no multiple of train.n_accumulate {n_parts}"
+            )
+        if self.model.lstm.n_layers < 1:
+            problems.append("model.lstm.n_layers is 0, expected at least 1 to be trained")
+        raise_problems(self, problems)
 
 
 def read_config(size: str | None, path: Path | None, sets: Sequence[str]) -> PretrainConfig:

@@ -43,7 +43,7 @@ class Graph:
 
     def constant(self, values: Tensor | NDArray[Any] | Sequence[int] | int) -> str:
         """Numbers that are part of the graph."""
-        array = values.detach().cpu().numpy() if isinstance(values, Tensor) else values
+        array = values.detach().cpu().float().numpy() if isinstance(values, Tensor) else values
         name = f"constant_{len(self.initializers)}"
         self.initializers.append(numpy_helper.from_array(np.array(array, order="C"), name))
         return name

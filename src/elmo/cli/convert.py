@@ -11,15 +11,22 @@ import click
 @click.option(
     "--options", type=click.Path(path_type=Path), help="options.json, if not beside the weights."
 )
-def convert(source: Path, out: Path, options: Path | None) -> None:
+@click.option(
+    "--vocabulary",
+    type=click.Path(path_type=Path),
+    help="Words of a TensorFlow checkpoint or token cache, if not beside it.",
+)
+def convert(source: Path, out: Path, options: Path | None, vocabulary: Path | None) -> None:
     """Write a model in another format.
 
-    IN is any model that is read. An OUT that ends with .hdf5 is written as official weights with
-    options.json beside it, one that ends with .onnx as a graph; any other as a model folder.
+    IN is a model folder, an official weights.hdf5, a .zip of one, a folder of ELMoForManyLangs, a
+    TensorFlow checkpoint of bilm, or a token cache. An OUT that ends with .hdf5 is written as
+    official weights with options.json beside it, one that ends with .onnx as a graph; any other as
+    a model folder.
     """
     from elmo import formats
 
-    model = formats.read(source, options)
+    model = formats.read(source, options, vocabulary)
     if out.suffix == ".onnx":
         from elmo.adapters.onnx import export_onnx
         from elmo.elmo import Elmo

@@ -1,6 +1,6 @@
 """Foreign formats, a file each; and which of them a path is.
 
-In: the path of a folder, an HDF5 file or a zip archive, official or ours. Out: a `Model`.
+In: the path of a folder, of weights, of a checkpoint or of a zip archive. Out: a `Model`.
 """
 
 import zipfile
@@ -14,34 +14,40 @@ import torch
 
 from elmo import checkpoint
 from elmo.checkpoint import Model, written_whole
-from elmo.errors import CheckpointError
-from elmo.formats import bilm_hdf5, many_langs, zipped
+from elmo.errors import CheckpointError, ConfigError
+from elmo.formats import bilm_hdf5, bilm_options, many_langs, tf_checkpoint, token_cache, zipped
 from elmo.softmax import build_head
 from elmo.vocab import Vocabulary
 
-Kind = Literal["folder", "official", "many-langs", "zip"]
+Kind = Literal["folder", "official", "many-langs", "tf-checkpoint", "token-cache", "zip"]
 
 
 @dataclass(frozen=True)
 class Source:
-    """What a path was found to be."""
+    """What a path was found to be, and the files that belong to it."""
 
     kind: Kind
     weights: Path
     options: Path | None = None
+    vocabulary: Path | None = None
 
 
-def find(path: Path, options: Path | None = None) -> Source:
+def find(path: Path, options: Path | None = None, vocabulary: Path | None = None) -> Source:
     """Say what a path is, without reading weights."""
-    if path.is_dir():
-        return _find_in_folder(path, options)
+    prefix = tf_checkpoint.find_prefix(path) if not _is_model_folder(path) else None
+    if prefix is not None:
+        weights = tf_checkpoint.data_file(prefix)
+        words = vocabulary or _vocabulary_beside(prefix)
+        return Source("tf-checkpoint", weights, options or _options_beside(prefix), words)
     if not path.exists():
         raise CheckpointError(
             f"{path}: no such file or folder, expected a model folder, a weights.hdf5 or a .zip; "
             "name one that is there"
         )
+    if path.is_dir():
+        return _find_in_folder(path, options, vocabulary)
     if path.suffix in bilm_hdf5.ENDINGS or h5py.is_hdf5(path):
-        return Source("official", path, options or _options_beside(path))
+        return _find_hdf5(path, options, vocabulary)
     if zipfile.is_zipfile(path):
         return Source("zip", path, options)
     raise CheckpointError(
@@ -50,31 +56,28 @@ def find(path: Path, options: Path | None = None) -> Source:
     )
 
 
-def _find_in_folder(folder: Path, options: Path | None) -> Source:
-    if checkpoint.is_model_folder(folder):
-        if options is not None:
-            raise CheckpointError(
-                f"{folder}: a model folder, expected without {options}, as it has its own "
-                f"{checkpoint.CONFIG}; leave the options out"
-            )
-        return Source("folder", folder / checkpoint.WEIGHTS)
-    if many_langs.is_model(folder):
-        return Source("many-langs", folder / many_langs.LSTMS, options)
-    weights = _weights_in(folder)
-    return Source("official", weights, options or _options_beside(weights))
-
-
-def read(path: Path, options: Path | None = None) -> Model:
-    """Open any model."""
-    source = find(path, options)
+def read(path: Path, options: Path | None = None, vocabulary: Path | None = None) -> Model:
+    """Open any model; `vocabulary` is for those that know words by a file beside them."""
+    source = find(path, options, vocabulary)
+    if vocabulary is not None and source.vocabulary is None:
+        raise ConfigError(
+            f"{path}: a vocabulary for a model that has no use for one, expected none; leave "
+            f"{vocabulary} out, or give the softmax too"
+        )
     if source.kind == "folder":
         return checkpoint.load(path)
     if source.kind == "zip":
         return zipped.read(path, source.options)
     if source.kind == "many-langs":
         return many_langs.read(path, source.options)
+    if source.kind == "token-cache":
+        return token_cache.read(path, source.vocabulary)
     assert source.options is not None
-    return bilm_hdf5.read(source.weights, source.options)
+    if source.kind == "tf-checkpoint":
+        prefix = tf_checkpoint.find_prefix(path)
+        assert prefix is not None
+        return tf_checkpoint.read(prefix, source.options, source.vocabulary)
+    return bilm_hdf5.read(source.weights, source.options, source.vocabulary)
 
 
 def attach_softmax(model: Model, softmax: Path, vocabulary: Path) -> Model:
@@ -102,13 +105,40 @@ def write_official(weights: Path, model: Model) -> None:
     with ExitStack() as files:
         unfinished = files.enter_context(written_whole(weights))
         bilm_hdf5.write_weights(unfinished, config, model.bilm.state_dict())
-        beside = {"options.json": bilm_hdf5.write_options(config)}
-        if model.vocabulary is not None:
-            beside["vocab.txt"] = "".join(f"{word}\n" for word in model.vocabulary.words)
+        beside = {"options.json": bilm_options.write_options(config)}
+        words = model.bilm.reader.lexicon.words or model.vocabulary
+        if words is not None:
+            beside["vocab.txt"] = "".join(f"{word}\n" for word in words.words)
         for name, text in beside.items():
             path = weights.with_name(name)
             _refuse_file_of_another_model(path, text, weights)
             files.enter_context(written_whole(path)).write_bytes(text.encode("utf-8"))
+
+
+def _is_model_folder(path: Path) -> bool:
+    return checkpoint.is_model_folder(path) or many_langs.is_model(path)
+
+
+def _find_in_folder(folder: Path, options: Path | None, vocabulary: Path | None) -> Source:
+    if checkpoint.is_model_folder(folder):
+        if options is not None:
+            raise CheckpointError(
+                f"{folder}: a model folder, expected without {options}, as it has its own "
+                f"{checkpoint.CONFIG}; leave the options out"
+            )
+        return Source("folder", folder / checkpoint.WEIGHTS)
+    if many_langs.is_model(folder):
+        return Source("many-langs", folder / many_langs.LSTMS, options)
+    return _find_hdf5(_weights_in(folder), options, vocabulary)
+
+
+def _find_hdf5(weights: Path, options: Path | None, vocabulary: Path | None) -> Source:
+    if token_cache.is_cache(weights):
+        return Source("token-cache", weights, None, vocabulary or _vocabulary_beside(weights))
+    options = options or _options_beside(weights)
+    if bilm_options.reads_characters(options):
+        return Source("official", weights, options)
+    return Source("official", weights, options, vocabulary or _vocabulary_beside(weights))
 
 
 def _weights_in(folder: Path) -> Path:
@@ -138,6 +168,12 @@ def _options_beside(weights: Path) -> Path:
         f"{weights}: no options.json beside it, expected one that says its sizes (found: {found}); "
         "name it as the options"
     )
+
+
+def _vocabulary_beside(weights: Path) -> Path | None:
+    found = sorted(weights.parent.glob("*vocab*.txt"))
+    exact = weights.with_name("vocab.txt")
+    return exact if exact.is_file() else found[0] if len(found) == 1 else None
 
 
 def _refuse_file_of_another_model(path: Path, text: str, weights: Path) -> None:

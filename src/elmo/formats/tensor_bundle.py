@@ -1,0 +1,163 @@
+"""TensorFlow's checkpoint files (version 2, "tensor bundles"), read without TensorFlow.
+
+In: the prefix of `PREFIX.index` and `PREFIX.data-*-of-*`. Out: arrays by the names of variables.
+The index is a table of LevelDB: sorted keys in blocks, each key without what it shares with the
+one before it; a value is a protocol buffer that says type, shape and place in the data files.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elmo.errors import CheckpointError
+
+MAGIC = bytes.fromhex("57fb808b247547db")  # the last bytes of every such table
+FOOTER_BYTES = 48
+UNCOMPRESSED = 0  # the byte after a block
+# TensorFlow's numbers of types, those that variables of a trained model have.
+TYPES = {1: "<f4", 2: "<f8", 3: "<i4", 9: "<i8"}
+# Numbers of fields: of BundleEntryProto, and of the shape inside it.
+DTYPE, SHAPE, SHARD, OFFSET, N_BYTES = 1, 2, 3, 4, 5
+DIMENSION, DIMENSION_SIZE = 2, 1
+# How a field is written.
+VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What a variable is, and where it stands."""
+
+    dtype: int
+    shape: tuple[int, ...]
+    shard: int
+    offset: int
+    n_bytes: int
+
+
+class TensorBundle:
+    """The variables of a checkpoint; each is read when it is asked for."""
+
+    def __init__(self, prefix: Path) -> None:
+        self.prefix = prefix
+
+    @cached_property
+    def entries(self) -> dict[str, Entry]:
+        """All variables by their names."""
+        path = self.prefix.with_name(f"{self.prefix.name}.index")
+        try:
+            values = dict(_read_table(path.read_bytes()))
+            values.pop(b"", None)  # a header: how many data files there are
+            return {key.decode("utf-8"): _read_entry(value) for key, value in values.items()}
+        except (OSError, IndexError, ValueError) as error:
+            raise CheckpointError(
+                f"{path}: no whole index of a TensorFlow checkpoint ({error}), expected one that "
+                "TensorFlow's Saver wrote; copy it again"
+            ) from error
+
+    def read(self, name: str) -> NDArray[Any]:
+        """The numbers of a variable."""
+        entry = self.entries[name]
+        dtype = np.dtype(TYPES.get(entry.dtype, "V1"))
+        shards = list(self.prefix.parent.glob(f"{self.prefix.name}.data-{entry.shard:05d}-of-*"))
+        is_whole = shards and shards[0].stat().st_size >= entry.offset + entry.n_bytes
+        if not is_whole or entry.n_bytes != math.prod(entry.shape) * dtype.itemsize:
+            raise CheckpointError(
+                f"{self.prefix}: {name} of type {entry.dtype} and shape {entry.shape} is not in "
+                f"the data file {entry.shard}, expected {entry.n_bytes} bytes at {entry.offset}; "
+                "copy the checkpoint again, all of its files"
+            )
+        count = math.prod(entry.shape)
+        return np.fromfile(shards[0], dtype, count, offset=entry.offset).reshape(entry.shape)
+
+
+def _read_table(table: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """All keys and values of a LevelDB table."""
+    if not table.endswith(MAGIC):
+        raise ValueError("it ends as no such table does")
+    footer = table[-FOOTER_BYTES:]
+    _, place = _read_handle(footer, 0)  # of the block about blocks, which says nothing needed here
+    index, _ = _read_handle(footer, place)
+    for _, handle in _read_block(table, index):
+        yield from _read_block(table, _read_handle(handle, 0)[0])
+
+
+def _read_handle(data: bytes, place: int) -> tuple[slice, int]:
+    """The bytes of a block, and the place after what says so."""
+    start, place = _read_varint(data, place)
+    size, place = _read_varint(data, place)
+    return slice(start, start + size), place
+
+
+def _read_block(table: bytes, where: slice) -> Iterator[tuple[bytes, bytes]]:
+    if table[where.stop] != UNCOMPRESSED:
+        raise ValueError("its blocks are compressed")
+    block = table[where]
+    # At the end stand places where whole keys begin, for those who search, and how many these are.
+    n_restarts = int.from_bytes(block[-4:], "little")
+    end = len(block) - 4 * (n_restarts + 1)
+    place, key = 0, b""
+    while place < end:
+        n_shared, place = _read_varint(block, place)
+        n_own, place = _read_varint(block, place)
+        n_value, place = _read_varint(block, place)
+        key = key[:n_shared] + block[place : place + n_own]
+        place += n_own
+        yield key, block[place : place + n_value]
+        place += n_value
+
+
+def _read_entry(message: bytes) -> Entry:
+    fields = dict(_read_fields(message))
+    shape = []
+    for number, dimension in _read_fields(_as_bytes(fields.get(SHAPE, b""))):
+        if number == DIMENSION:
+            shape.append(_as_int(dict(_read_fields(_as_bytes(dimension))).get(DIMENSION_SIZE, 0)))
+    numbers = (_as_int(fields.get(field, 0)) for field in (SHARD, OFFSET, N_BYTES))
+    return Entry(_as_int(fields.get(DTYPE, 0)), tuple(shape), *numbers)
+
+
+def _read_fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
+    """Numbers and values of a protocol buffer's fields."""
+    place = 0
+    while place < len(message):
+        tag, place = _read_varint(message, place)
+        kind = tag & 7
+        if kind == VARINT:
+            value, place = _read_varint(message, place)
+            yield tag >> 3, value
+            continue
+        if kind == BYTES:
+            size, place = _read_varint(message, place)
+        elif kind in (FIXED32, FIXED64):
+            size = 4 if kind == FIXED32 else 8
+        else:
+            raise ValueError(f"a field of kind {kind}")
+        yield tag >> 3, message[place : place + size]
+        place += size
+
+
+def _read_varint(data: bytes, place: int) -> tuple[int, int]:
+    """A number of seven bits a byte, the lowest first; and the place after it."""
+    value = shift = 0
+    while data[place] & 0x80:
+        value |= (data[place] & 0x7F) << shift
+        place, shift = place + 1, shift + 7
+    return value | data[place] << shift, place + 1
+
+
+def _as_int(value: int | bytes) -> int:
+    if isinstance(value, bytes):
+        raise ValueError("bytes where a number should be")
+    return value
+
+
+def _as_bytes(value: int | bytes) -> bytes:
+    if isinstance(value, int):
+        raise ValueError("a number where bytes should be")
+    return value
