@@ -110,7 +110,10 @@ class Batcher:
                 raise StoppedError
             self._queue.add(order)
             self._changed.notify()
-        return await asyncio.wrap_future(order.answer)
+        try:
+            return await asyncio.wrap_future(order.answer)
+        finally:
+            order.answer.cancel()  # at once: asyncio would let the thread know some turns later
 
     def stop(self) -> None:
         """Finish the batch that is running; what still waits gets `StoppedError`."""

@@ -54,12 +54,14 @@ class Desk:
             )
             if answers.done():
                 return answers.result()
+            reason = "gone" if gone.done() else "timeout"
         except StoppedError:
             raise Refusal(503, "the server stops; try again later") from None
         finally:
             answers.cancel()
             gone.cancel()
-        self._metrics.dropped.labels("gone" if gone.done() else "timeout").inc()
+            await asyncio.wait({answers})  # whoever is told of a drop can rely on it
+        self._metrics.dropped.labels(reason).inc()
         seconds = self.limits.timeout_seconds
         raise Refusal(
             503,
