@@ -90,9 +90,9 @@ def test_another_sites_page_may_ask_only_if_it_was_named(service, address):
 
 def test_a_name_that_is_not_this_machines_is_refused(address):
     port = address.rsplit(":", 1)[1]
-    for host in ("evil.example", f"evil.example:{port}", ""):
+    for host in ("evil.example", f"evil.example:{port}", "", "localhost:80:80", "localhost.evil"):
         refused(httpx.get(f"{address}/info", headers={"Host": host}), 421)
-    for host in (f"localhost:{port}", f"127.0.0.1:{port}", "[::1]:80", "LOCALHOST"):
+    for host in (f"localhost:{port}", f"127.0.0.1:{port}", "[::1]:80", "[::1]", "LOCALHOST"):
         assert httpx.get(f"{address}/info", headers={"Host": host}).status_code == 200
 
 

@@ -6,6 +6,7 @@ body, so that nothing behind it waits for one; adds the headers that keep a page
 
 import asyncio
 import hmac
+import re
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -75,8 +76,8 @@ class Guard:
 
     def _check_host(self, headers: Headers) -> None:
         """A site that names this machine in its own DNS must not be taken for this machine."""
-        host = headers.get("host", "").rsplit(":", 1)[0] if self._hosts else ""
-        if self._hosts and host.casefold() not in self._hosts:
+        host = re.sub(r":\d*$", "", headers.get("host", "").casefold())
+        if self._hosts and host not in self._hosts:
             raise Refusal(421, f"host {host[:80]!r}, expected {' or '.join(sorted(self._hosts))}")
 
     def _check_token(self, scope: Scope, headers: Headers) -> None:
