@@ -91,3 +91,15 @@ def test_long_runs_of_one_thing_are_linear(piece):
     # Quadratic work on a fifth of a million characters takes hours.
     text = piece * (200_000 // len(piece))
     assert sum(end - start for start, end in tokenize(text).offsets) == len(text)
+
+
+def test_half_a_character_is_kept_where_it_stands():
+    text = "A broken \ud800 mark. Next."
+    sentences = split_text(text)
+    assert [len(sentence.tokens) for sentence in sentences] == [5, 2]
+    assert sentences[0].tokens[2] == "\ud800"
+    assert all(
+        text[start:end] == token
+        for sentence in sentences
+        for token, (start, end) in zip(sentence.tokens, sentence.offsets, strict=True)
+    )

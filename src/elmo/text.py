@@ -42,6 +42,8 @@ _TOKEN = regex.compile(
 )
 # sentencex 1.0 panics on a letter, a space of several bytes and a full stop.
 _WIDE_SPACE = regex.compile(r"[^\S\x00-\x7f]")
+# Half a character, as text from the web has it, cannot be given to sentencex at all.
+_LONE_SURROGATE = regex.compile(r"[\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +59,7 @@ def split_text(text: str, language: str = "en") -> list[Sentence]:
 
     `language` is an ISO 639 code; it decides where sentences end, not how words are cut.
     """
-    spaced = text if text.isascii() else _WIDE_SPACE.sub(" ", text)
+    spaced = text if text.isascii() else _LONE_SURROGATE.sub("x", _WIDE_SPACE.sub(" ", text))
     sentences = (
         _cut(text, boundary["start_index"], boundary["end_index"])
         for boundary in get_sentence_boundaries(language, spaced)
