@@ -5,6 +5,8 @@ from typing import Literal
 
 import click
 
+from elmo.cli.options import model_option
+
 
 @click.command()
 @click.argument("source", metavar="INPUT", type=click.Path(path_type=Path))
@@ -15,13 +17,7 @@ import click
     type=click.Path(path_type=Path),
     help="A new .npz, .h5, .jsonl or .parquet file.",
 )
-@click.option(
-    "--model",
-    "-m",
-    required=True,
-    type=click.Path(path_type=Path),
-    help="A model folder, an official weights.hdf5, or a .zip of one.",
-)
+@model_option
 @click.option(
     "--options", type=click.Path(path_type=Path), help="options.json, if not beside the weights."
 )

@@ -4,6 +4,8 @@ from pathlib import Path
 
 import click
 
+from elmo.cli.options import model_option
+
 
 @click.command("export-static")
 @click.option(
@@ -13,13 +15,7 @@ import click
     type=click.Path(path_type=Path),
     help="A new .txt or .vec (text) or .bin file in word2vec's format.",
 )
-@click.option(
-    "--model",
-    "-m",
-    required=True,
-    type=click.Path(path_type=Path),
-    help="A model folder, an official weights.hdf5, or a .zip of one.",
-)
+@model_option
 @click.option(
     "--vocabulary",
     type=click.Path(path_type=Path),

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import click
 
+from elmo.cli.options import model_option
+
 
 @click.command()
 @click.argument("sentence")
@@ -14,13 +16,7 @@ import click
     type=click.Path(path_type=Path),
     help="Where to look: a text file, or a folder made with --keep.",
 )
-@click.option(
-    "--model",
-    "-m",
-    required=True,
-    type=click.Path(path_type=Path),
-    help="A model folder, an official weights.hdf5, or a .zip of one.",
-)
+@model_option
 @click.option("-k", default=10, show_default=True, type=click.IntRange(1), help="How many.")
 @click.option("--any-word", is_flag=True, help="Any word in like use, not just this one.")
 @click.option(

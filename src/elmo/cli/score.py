@@ -7,16 +7,12 @@ from typing import Literal
 
 import click
 
+from elmo.cli.options import model_option
+
 
 @click.command()
 @click.argument("source", metavar="INPUT", type=click.Path(path_type=Path))
-@click.option(
-    "--model",
-    "-m",
-    required=True,
-    type=click.Path(path_type=Path),
-    help="A model folder, an official weights.hdf5, or a .zip of one.",
-)
+@model_option
 @click.option("--softmax", type=click.Path(path_type=Path), help="Official softmax weights.")
 @click.option("--vocabulary", type=click.Path(path_type=Path), help="Their words, one a line.")
 @click.option("--tokens", is_flag=True, help="A line is the tokens of a sentence, with spaces.")

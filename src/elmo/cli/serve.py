@@ -4,15 +4,11 @@ from pathlib import Path
 
 import click
 
+from elmo.cli.options import model_option
+
 
 @click.command()
-@click.option(
-    "--model",
-    "-m",
-    required=True,
-    type=click.Path(path_type=Path),
-    help="A model folder, an official weights.hdf5, or a .zip of one.",
-)
+@model_option
 @click.option("--host", help="An address of this machine.  [default: 127.0.0.1]")
 @click.option("--port", type=int, help="0 takes a free one.  [default: 8000]")
 @click.option(
