@@ -27,7 +27,7 @@ from elmo.streams import BackwardReading, StateReset
 # Adagrad as the original training used it; AdamW as measured, see docs/pretraining.md.
 OPTIMISER_DEFAULTS: dict[str, dict[str, Any]] = {
     "adamw": {
-        "learning_rate": 2e-3,
+        "learning_rate": 4e-3,
         "n_warmup_steps": 200,
         "decay": "cosine",
         "clip_norm": 1.0,
