@@ -8,6 +8,7 @@ import pytest
 PAGES = Path(__file__).parent.parent.parent / "docs" / "adapters"
 # What a page needs beside the package.
 LIBRARIES = {
+    "flair": ["flair"],
     "gensim": ["gensim"],
     "huggingface": ["huggingface_hub"],
     "onnx": ["onnx", "onnxruntime"],
