@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from elmo import checkpoint, formats
+from elmo import checkpoint, formats, models
 from elmo.bilm import BiLM
 from elmo.chars import check_tokens
 from elmo.checkpoint import Model
@@ -47,7 +47,7 @@ class Elmo:
 
     @staticmethod
     def load(
-        path: str | Path,
+        path: str | Path = models.ENGLISH,
         *,
         options: str | Path | None = None,
         softmax: str | Path | None = None,
@@ -55,8 +55,9 @@ class Elmo:
         dtype: Literal["float32", "bfloat16"] = "float32",
         n_remembered_words: int = REMEMBERED_WORDS,
     ) -> "Elmo":
-        """Open a model: a folder, an official weights.hdf5 (options.json beside it), a .zip, a
-        folder of ELMoForManyLangs, a TensorFlow checkpoint of bilm, or a token cache.
+        """Open a model: the package's own (`english`), a folder, an official weights.hdf5
+        (options.json beside it), a .zip, a folder of ELMoForManyLangs, a TensorFlow checkpoint of
+        bilm, or a token cache.
 
         `softmax` and `vocabulary` are the official files with which such a model predicts words; a
         vocabulary alone is for a checkpoint or a cache that has none beside it.

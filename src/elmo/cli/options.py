@@ -4,10 +4,13 @@ from pathlib import Path
 
 import click
 
+from elmo.models import ENGLISH
+
 model_option = click.option(
     "--model",
     "-m",
-    required=True,
+    default=ENGLISH,
+    show_default=True,
     type=click.Path(path_type=Path),
-    help="A model folder, an official weights.hdf5, or a .zip of one.",
+    help="A model folder, an official weights.hdf5, a .zip of one, or the package's own.",
 )

@@ -12,7 +12,7 @@ from typing import Literal
 import h5py
 import torch
 
-from elmo import checkpoint
+from elmo import checkpoint, models
 from elmo.checkpoint import Model, written_whole
 from elmo.errors import CheckpointError, ConfigError
 from elmo.formats import bilm_hdf5, bilm_options, many_langs, tf_checkpoint, token_cache, zipped
@@ -33,7 +33,8 @@ class Source:
 
 
 def find(path: Path, options: Path | None = None, vocabulary: Path | None = None) -> Source:
-    """Say what a path is, without reading weights."""
+    """Say what a path, or the name of a shipped model, is, without reading weights."""
+    path = models.locate(path)
     prefix = tf_checkpoint.find_prefix(path) if not _is_model_folder(path) else None
     if prefix is not None:
         weights = tf_checkpoint.data_file(prefix)
@@ -41,8 +42,8 @@ def find(path: Path, options: Path | None = None, vocabulary: Path | None = None
         return Source("tf-checkpoint", weights, options or _options_beside(prefix), words)
     if not path.exists():
         raise CheckpointError(
-            f"{path}: no such file or folder, expected a model folder, a weights.hdf5 or a .zip; "
-            "name one that is there"
+            f"{path}: no such file or folder, expected a model folder, a weights.hdf5, a .zip "
+            f"or {models.ENGLISH!r}; name one that is there"
         )
     if path.is_dir():
         return _find_in_folder(path, options, vocabulary)
@@ -58,6 +59,7 @@ def find(path: Path, options: Path | None = None, vocabulary: Path | None = None
 
 def read(path: Path, options: Path | None = None, vocabulary: Path | None = None) -> Model:
     """Open any model; `vocabulary` is for those that know words by a file beside them."""
+    path = models.locate(path)
     source = find(path, options, vocabulary)
     if vocabulary is not None and source.vocabulary is None:
         raise ConfigError(
