@@ -1,33 +1,11 @@
-"""Static vectors: layer 0 of words, means over a text, and word2vec's files."""
+"""Static vectors of a model: layer 0 of words, means over a text."""
 
 import numpy as np
 import pytest
 
-from elmo.errors import ConfigError, DataError
-from elmo.static_vectors import StaticVectors, export_static, of_text, of_words
-
-
-def read_text_format(path):
-    header, *lines = path.read_text(encoding="utf-8").splitlines()
-    n_words, width = map(int, header.split())
-    rows = [line.split(" ") for line in lines]
-    vectors = np.array([row[1:] for row in rows], dtype=np.float32)
-    assert vectors.shape == (n_words, width)
-    return [row[0] for row in rows], vectors
-
-
-def read_binary_format(path):
-    content = path.read_bytes()
-    header, rest = content.split(b"\n", 1)
-    n_words, width = map(int, header.split())
-    words, vectors = [], []
-    for _ in range(n_words):
-        word, rest = rest.split(b" ", 1)
-        words.append(word.decode("utf-8"))
-        vectors.append(np.frombuffer(rest[: 4 * width], dtype=np.float32))
-        rest = rest[4 * width + 1 :]
-    assert not rest
-    return words, np.array(vectors)
+from elmo.errors import ConfigError
+from elmo.static_vectors import export_static, of_text, of_words
+from elmo.static_words import StaticVectors
 
 
 def test_words_have_their_layer_0_once(elmo):
@@ -56,35 +34,15 @@ def test_rare_words_are_left_out_and_many_words_are_held(elmo):
     assert of_text(elmo, [], layers="top").vectors.shape == (0, elmo.output_dim)
 
 
-@pytest.mark.parametrize(
-    ("name", "read"),
-    [("v.txt", read_text_format), ("v.vec", read_text_format), ("v.bin", read_binary_format)],
-)
-def test_files_read_back_bit_for_bit(elmo, tmp_path, name, read):
-    static = of_words(elmo, ["bow", "東京", "a\u00a0b"])
-    static.write(tmp_path / name)
-    words, vectors = read(tmp_path / name)
-    assert words == static.words
-    np.testing.assert_array_equal(vectors, static.vectors)
-
-
-@pytest.mark.parametrize("word", ["two words", "", "tab\there"])
-def test_words_that_the_formats_cannot_hold_are_told(tmp_path, word):
-    static = StaticVectors([word], np.zeros((1, 2), dtype=np.float32))
-    with pytest.raises(DataError, match="expected words without spaces"):
-        static.write(tmp_path / "v.txt")
-    assert not list(tmp_path.iterdir())
-
-
 def test_a_vocabulary_or_a_text_is_exported(official, tmp_path, elmo):
     (tmp_path / "words.txt").write_text("bow\nship\n")
     (tmp_path / "text.txt").write_text("I took a bow. He drew a bow.\n\nThey left.\n")
     export_static(tmp_path / "w.txt", official, vocabulary=tmp_path / "words.txt")
-    words, vectors = read_text_format(tmp_path / "w.txt")
-    np.testing.assert_allclose(vectors, of_words(elmo, words).vectors, atol=1e-6)
+    exported = StaticVectors.read(tmp_path / "w.txt")
+    expected = of_words(elmo, exported.words)
+    np.testing.assert_allclose(exported.vectors, expected.vectors, atol=1e-6)
     export_static(tmp_path / "t.txt", official, text=tmp_path / "text.txt", min_count=2)
-    words, vectors = read_text_format(tmp_path / "t.txt")
-    assert set(words) == {".", "bow", "a"}
+    assert set(StaticVectors.read(tmp_path / "t.txt").words) == {".", "bow", "a"}
     with pytest.raises(ConfigError, match="expected one of them"):
         export_static(tmp_path / "x.txt", official)
     with pytest.raises(ConfigError, match="says no format"):

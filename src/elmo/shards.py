@@ -51,6 +51,11 @@ def read_blocks(shards: list[Path]) -> Iterator[list[str]]:
 
 def read_lines(shard: Path) -> Iterator[str]:
     """The lines of one file (`-`: of standard input), stripped; blank ones are empty."""
+    return map(str.strip, read_whole_lines(shard))
+
+
+def read_whole_lines(shard: Path) -> Iterator[str]:
+    """The same lines with all their spaces, the line end too: a word may be one of Unicode's."""
     number = 0
     try:
         with _open(shard) as file:
@@ -86,7 +91,7 @@ def _decode(line: bytes, shard: Path, number: int) -> str:
             f"{shard}:{number}: a zero byte; expected text; is this a binary file? Leave it out"
         )
     try:
-        return line.decode("utf-8").strip()
+        return line.decode("utf-8")
     except UnicodeDecodeError as error:
         raise DataError(
             f"{shard}:{number}: not UTF-8 ({error.reason} at byte {error.start}); expected UTF-8 "

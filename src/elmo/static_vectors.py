@@ -1,4 +1,4 @@
-"""Static vectors: one for each word, whatever its context, as word2vec and GloVe have them.
+"""A model's static vectors: one for each word, whatever its context.
 
 In: a model, and words (their layer 0) or a text (the mean of each word's vectors in it). Out:
 `StaticVectors`, and files in word2vec's formats. What ELMo is for is lost by this; but all that
@@ -6,47 +6,19 @@ reads word vectors reads these.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
-from elmo.checkpoint import written_whole
 from elmo.elmo import Elmo
 from elmo.embed_files import Reading, read_entries
 from elmo.embedded import Layers
-from elmo.errors import ConfigError, DataError
+from elmo.errors import ConfigError
+from elmo.static_words import StaticVectors, check_ending
 from elmo.vocab import read_list
 
-ENDINGS = (".txt", ".vec", ".bin")
 WORDS_AT_ONCE = 4096
-
-
-@dataclass(frozen=True)
-class StaticVectors:
-    """Words and their vectors."""
-
-    words: list[str]
-    vectors: NDArray[np.float32]  # (V, D)
-
-    def write(self, path: Path) -> None:
-        """Write word2vec's text format, or its binary one if the path ends with .bin."""
-        _check_ending(path)
-        for word in self.words:
-            if not word or set(word) & set(" \t\r\n"):
-                raise DataError(
-                    f"the word {word!r} has no place in word2vec's formats, expected words without "
-                    "spaces; leave it out"
-                )
-        is_binary = path.suffix == ".bin"
-        with written_whole(path) as unfinished, unfinished.open("wb") as file:
-            file.write(f"{len(self.words)} {self.vectors.shape[1]}\n".encode())
-            for word, vector in zip(self.words, self.vectors, strict=True):
-                # Text: the fewest digits that read back as the same numbers.
-                row = vector.tobytes() if is_binary else " ".join(vector.astype(np.str_)).encode()
-                file.write(word.encode("utf-8") + b" " + row + b"\n")
 
 
 def of_words(elmo: Elmo, words: Iterable[str]) -> StaticVectors:
@@ -96,7 +68,7 @@ def export_static(
     min_count: int = 1,
 ) -> StaticVectors:
     """Write static vectors of the words in a vocabulary file, or of those in a text."""
-    _check_ending(out)
+    check_ending(out)
     if (vocabulary is None) == (text is None):
         raise ConfigError(
             "both or none of a vocabulary and a text are given, expected one of them; give one"
@@ -110,11 +82,3 @@ def export_static(
         static = of_text(elmo, sentences, layers=layers, min_count=min_count)
     static.write(out)
     return static
-
-
-def _check_ending(path: Path) -> None:
-    if path.suffix not in ENDINGS:
-        raise ConfigError(
-            f"{path}: the ending {path.suffix!r} says no format, expected one of "
-            f"{', '.join(ENDINGS)}; rename the output"
-        )
