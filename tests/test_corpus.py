@@ -142,6 +142,12 @@ def test_a_truncated_archive_is_an_error_not_a_shorter_corpus(tmp_path):
         build(tmp_path)
 
 
+def test_a_folder_stands_for_its_texts(folder):
+    (folder / "notes.md").write_text("not of the corpus")
+    (folder / "more").mkdir()
+    assert find_shards(str(folder)) == find_shards(str(folder / "*.txt*"))
+
+
 def test_a_glob_without_files_is_an_error(tmp_path):
     with pytest.raises(DataError, match="no file matches"):
         find_shards(str(tmp_path / "*.txt"))

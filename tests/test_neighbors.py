@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 
+from elmo.build_index import build_index, passing_index
 from elmo.checkpoint import Model
 from elmo.elmo import Elmo
 from elmo.errors import CheckpointError, ConfigError, DataError
-from elmo.neighbors import find_neighbors, index_text
+from elmo.neighbors import find_neighbors, open_index
 from elmo.occurrence import Occurrence
 from elmo.word_index import WordIndex
 from tests.conftest import CORPUS, TINY_OPTIONS
@@ -23,7 +24,7 @@ def model():
 
 @pytest.fixture(scope="module")
 def index(model):
-    return WordIndex.build(model, SENTENCES)
+    return passing_index(model, SENTENCES)
 
 
 def cosine(one, two):
@@ -73,7 +74,7 @@ def test_words_without_context_are_compared_by_layer_0_alone(model, index):
 
 
 def test_the_sentence_itself_and_doubles_are_left_out(model):
-    index = WordIndex.build(model, [*SENTENCES, *SENTENCES, list(ASKED.tokens)])
+    index = passing_index(model, [*SENTENCES, *SENTENCES, list(ASKED.tokens)])
     found = find_neighbors(model, index, ASKED, 100)
     sentences = [tuple(neighbor.occurrence.tokens) for neighbor in found.in_context]
     assert len(sentences) == len(set(sentences)) == 5
@@ -81,7 +82,7 @@ def test_the_sentence_itself_and_doubles_are_left_out(model):
 
 
 def test_capital_letters_do_not_make_another_word(model):
-    index = WordIndex.build(model, [["Bow", "down"], ["a", "BOW"], ["bowl"]])
+    index = passing_index(model, [["Bow", "down"], ["a", "BOW"], ["bowl"]])
     found = find_neighbors(model, index, ASKED, 10)
     assert sorted(n.occurrence.word for n in found.in_context) == ["BOW", "Bow"]
     assert "Bow" not in [word.word for word in found.without_context]
@@ -95,8 +96,8 @@ def test_a_word_that_the_text_lacks_has_no_occurrences_but_similar_words(model, 
 
 
 def test_an_index_in_a_folder_answers_as_the_one_in_memory(model, index, tmp_path):
-    built = WordIndex.build(model, SENTENCES, tmp_path / "index")
-    opened = WordIndex.open(tmp_path / "index", model)
+    built = build_index(model, SENTENCES, tmp_path / "index")
+    opened = WordIndex(tmp_path / "index", model)
     for any_word in (False, True):
         expected = find_neighbors(model, index, ASKED, 5, any_word=any_word)
         assert find_neighbors(model, built, ASKED, 5, any_word=any_word) == expected
@@ -104,41 +105,89 @@ def test_an_index_in_a_folder_answers_as_the_one_in_memory(model, index, tmp_pat
 
 
 def test_an_index_of_another_model_is_refused(model, tmp_path):
-    WordIndex.build(model, SENTENCES, tmp_path)
+    build_index(model, SENTENCES, tmp_path)
     other = Elmo(Model(build_bilm(TINY_OPTIONS, random_weights(TINY_OPTIONS, seed=2))))
     with pytest.raises(CheckpointError, match="another model"):
-        WordIndex.open(tmp_path, other)
+        WordIndex(tmp_path, other)
 
 
-@pytest.mark.parametrize(
-    "missing", ["index.json", "contexts.npy", "words.npy", "products.npy", "sentences.jsonl"]
-)
+FILES = ["index.json", "sentences.jsonl", "sentences.starts", "first_tokens.bin", "layer-1.bin"]
+FILES += ["layer-2.bin", "products.bin", "word_of.bin", "words.jsonl", "words.starts", "words.bin"]
+FILES += ["rows.bin", "first_rows.bin"]
+
+
+@pytest.mark.parametrize("missing", FILES)
 def test_half_an_index_is_refused(model, tmp_path, missing):
-    WordIndex.build(model, SENTENCES, tmp_path)
+    build_index(model, SENTENCES, tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(FILES)
     (tmp_path / missing).unlink()
     with pytest.raises(CheckpointError, match="not a whole index"):
-        WordIndex.open(tmp_path, model)
+        WordIndex(tmp_path, model)
 
 
-def test_an_index_whose_vectors_are_of_other_sentences_is_refused(model, tmp_path):
-    WordIndex.build(model, SENTENCES, tmp_path)
-    (tmp_path / "sentences.jsonl").write_text('["only", "these"]\n')
-    with pytest.raises(CheckpointError, match="vectors for 2 tokens"):
-        WordIndex.open(tmp_path, model)
+@pytest.mark.parametrize("cut", FILES)
+def test_an_index_with_a_file_that_ends_early_is_refused(model, tmp_path, cut):
+    build_index(model, SENTENCES, tmp_path)
+    content = (tmp_path / cut).read_bytes()
+    (tmp_path / cut).write_bytes(content[: len(content) // 2])
+    with pytest.raises(CheckpointError, match="not a whole index"):
+        WordIndex(tmp_path, model)
+
+
+def test_a_build_that_fails_leaves_nothing_and_what_stood_there_stands_still(model, tmp_path):
+    def breaking():
+        yield from SENTENCES
+        raise DataError("the text ends in the middle")
+
+    for folder in (tmp_path / "new", tmp_path / "old"):
+        if folder.name == "old":
+            build_index(model, SENTENCES[:2], folder)
+        with pytest.raises(DataError, match="in the middle"):
+            build_index(model, breaking(), folder)
+    assert [path.name for path in tmp_path.iterdir()] == ["old"]
+    assert list(WordIndex(tmp_path / "old", model).sentences) == SENTENCES[:2]
+
+
+def test_a_folder_that_holds_something_else_is_not_overwritten(model, tmp_path):
+    (tmp_path / "letters.txt").write_text("Dear")
+    with pytest.raises(DataError, match="holds something else"):
+        build_index(model, SENTENCES, tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["letters.txt"]
+
+
+def test_the_first_words_are_written_before_the_last_are_read(model, tmp_path):
+    """So much text that it is more than `Elmo.stream` holds at a time."""
+    waiting = []
+
+    def text():
+        for n_read in range(24):
+            written = next(tmp_path.glob(".*/word_of.bin")).stat().st_size // 8
+            waiting.append(n_read * 20_000 - written)
+            yield ["bow"] * 20_000
+
+    assert len(build_index(model, text(), tmp_path / "index")) == 24 * 20_000
+    assert max(waiting) < 0.9 * 24 * 20_000
 
 
 def test_a_text_file_is_split_into_sentences(model, tmp_path):
     (tmp_path / "text.txt").write_text("I took a bow. It was cold!\n\nThe bow of the ship.\n")
-    index = index_text(model, tmp_path / "text.txt", tmp_path / "kept")
+    index = open_index(model, tmp_path / "text.txt")
     assert [tokens[-1] for tokens in index.sentences] == [".", "!", "."]
     assert len(index) == 15
-    assert index_text(model, tmp_path / "kept").sentences == index.sentences
+
+
+def test_a_passing_index_leaves_no_folder(model, monkeypatch, tmp_path):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    index = passing_index(model, SENTENCES)
+    assert len(list(tmp_path.iterdir())) == 1
+    del index
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_text_without_words_is_refused(model, tmp_path):
     (tmp_path / "text.txt").write_text("\n\n")
     with pytest.raises(DataError, match="no words to index"):
-        index_text(model, tmp_path / "text.txt")
+        open_index(model, tmp_path / "text.txt")
 
 
 def test_several_layers_at_once_are_refused(model, index):

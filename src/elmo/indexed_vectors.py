@@ -1,11 +1,13 @@
-"""The vectors of an indexed text: float16, in memory or mapped from files, compared exactly.
+"""The vectors of an indexed text: float16, appended to files, mapped from them, compared exactly.
 
-In: the layers of sentences, one after the other. Out: the cosine of any mix of layers between all
+In: the layers of sentences, one after the other. Out: the cosine of any mix of layers between
 tokens and one vector. Layer 0 is the same in every context, so it is kept once a word; products of
 a token's layers with each other are kept, so that the length of a mix needs no second look at it.
 Shapes: N tokens, U distinct words, L layers above layer 0, D width, P projection.
 """
 
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,75 +16,83 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-CONTEXTS, WORDS, PRODUCTS = "contexts.npy", "words.npy", "products.npy"
+from elmo.config import BiLMConfig
+
+PRODUCTS, WORDS, WORD_OF = "products.bin", "words.bin", "word_of.bin"
 # As many tokens as stay in the processor's cache.
 ROWS_AT_ONCE = 4096
 
 Array = NDArray[Any]
 Numbers = NDArray[np.int64]
+# Appends the layers (L+1, T, D) of some tokens, and the numbers of their words (T,).
+PutLayers = Callable[[Array, Numbers], None]
+
+
+def layer_file(number: int) -> str:
+    """The name of the file with one of the layers above layer 0."""
+    return f"layer-{number}.bin"
+
+
+@contextmanager
+def new_vectors(folder: Path, n_layers: int) -> Iterator[PutLayers]:
+    """Give what appends tokens to new files of a folder; layer 0 is for `IndexedWords` to write."""
+    with ExitStack() as stack:
+
+        def new(name: str) -> Any:  # noqa: ANN401 - a file
+            return stack.enter_context((folder / name).open("wb"))
+
+        contexts = [new(layer_file(number)) for number in range(1, n_layers + 1)]
+        products, word_of = new(PRODUCTS), new(WORD_OF)
+
+        def put(layers: Array, word_numbers: Numbers) -> None:
+            rounded = layers.astype(np.float16)
+            for file, layer in zip(contexts, rounded[1:], strict=True):
+                file.write(layer.data)
+            kept = rounded.astype(np.float32)
+            products.write(np.einsum("lnd,mnd->nlm", kept, kept).tobytes())
+            word_of.write(word_numbers.data)
+
+        yield put
 
 
 @dataclass(frozen=True)
 class IndexedVectors:
     """The vectors of N tokens, of which `word_of` (N,) tells the word's number."""
 
-    contexts: Array  # (L, N, D), float16
-    words: Array  # (U, P), float16
+    contexts: list[Array]  # L of (N, D), float16
     products: Array  # (N, L+1, L+1), float32
+    words: Array  # (U, P), float16
     word_of: Numbers
 
     @staticmethod
-    def allocate(
-        word_of: Numbers, n_layers: int, output_dim: int, projection_dim: int, folder: Path | None
-    ) -> "IndexedVectors":
-        """Room for vectors that are yet to be put in, in memory or in new files of a folder."""
-        n_tokens, n_words = len(word_of), int(word_of.max()) + 1
+    def open(folder: Path, config: BiLMConfig) -> "IndexedVectors":
+        """Map a folder's files; raises OSError or ValueError if they are not all there."""
+        n_layers = config.lstm.n_layers
 
-        def room(name: str, shape: tuple[int, ...], dtype: type) -> Array:
-            if folder is None:
-                return np.empty(shape, dtype)
-            return np.lib.format.open_memmap(folder / name, "w+", dtype, shape)
+        def mapped(name: str, dtype: type, *shape: int) -> Array:
+            # Copy on write: torch takes no array that is read-only, and nothing is written.
+            flat = np.memmap(folder / name, dtype, "c").view(np.ndarray)
+            return flat.reshape(-1, *shape)
 
-        return IndexedVectors(
-            room(CONTEXTS, (n_layers, n_tokens, output_dim), np.float16),
-            room(WORDS, (n_words, projection_dim), np.float16),
-            room(PRODUCTS, (n_tokens, n_layers + 1, n_layers + 1), np.float32),
-            word_of,
-        )
-
-    @staticmethod
-    def open(folder: Path, word_of: Numbers) -> "IndexedVectors":
-        """Map what was put into a folder; raises OSError or ValueError if it is not all there."""
-        names = (CONTEXTS, WORDS, PRODUCTS)
-        contexts, words, products = (np.load(folder / name, mmap_mode="c") for name in names)
-        if contexts.shape[1] != len(word_of) or len(products) != len(word_of):
-            raise ValueError(f"{contexts.shape[1]} vectors for {len(word_of)} tokens")
-        return IndexedVectors(contexts, words, products, word_of)
-
-    def put(self, first: int, layers: Array) -> None:
-        """Put in the layers (L+1, T, D) of tokens from number `first` on."""
-        rows = slice(first, first + layers.shape[1])
-        rounded = layers.astype(np.float16)
-        self.contexts[:, rows] = rounded[1:]
-        self.words[self.word_of[rows]] = rounded[0, :, : self.words.shape[1]]
-        kept = rounded.astype(np.float32)
-        self.products[rows] = np.einsum("lnd,mnd->nlm", kept, kept)
-
-    def flush(self) -> None:
-        """Have everything written, if there are files."""
-        for part in (self.contexts, self.words, self.products):
-            if isinstance(part, np.memmap):
-                part.flush()
+        layers = range(1, n_layers + 1)
+        contexts = [mapped(layer_file(k), np.float16, config.output_dim) for k in layers]
+        products = mapped(PRODUCTS, np.float32, n_layers + 1, n_layers + 1)
+        words = mapped(WORDS, np.float16, config.lstm.projection_dim)
+        word_of = mapped(WORD_OF, np.int64)
+        if any(len(part) != len(word_of) for part in (*contexts, products)):
+            raise ValueError(f"{len(contexts[0])} vectors for {len(word_of)} tokens")
+        return IndexedVectors(contexts, products, words, word_of)
 
     def cosines(self, vector: Array, weights: Array, rows: Numbers | None = None) -> Array:
         """Between a vector (D,) and the mix of layers (L+1,) of some tokens, or of all: (n,)."""
-        wanted = torch.from_numpy(vector)
-        copies = wanted.reshape(-1, self.words.shape[1]).sum(
-            0
-        )  # layer 0 is there for each direction
-        by_word = (torch.from_numpy(self.words).float() @ copies).numpy()  # (U,)
         chosen: Numbers | slice = slice(None) if rows is None else rows
-        dots = weights[0] * by_word[self.word_of[chosen]]
+        wanted = torch.from_numpy(vector)
+        dots = np.zeros(len(self.word_of[chosen]), np.float32)
+        if weights[0]:
+            # Layer 0 is there for each direction, and the same for all tokens of a word.
+            copies = wanted.reshape(-1, self.words.shape[1]).sum(0)
+            words, places = np.unique(self.word_of[chosen], return_inverse=True)
+            dots += weights[0] * _dots(self.words, copies, words)[places]
         for layer, weight in zip(self.contexts, weights[1:], strict=True):
             if weight:
                 dots += weight * _dots(layer, wanted, rows)

@@ -11,11 +11,10 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from elmo.build_index import passing_index, read_sentences
 from elmo.elmo import Elmo
 from elmo.embedded import Layers
 from elmo.occurrence import Occurrence
-from elmo.shards import read_lines
-from elmo.text import split_text
 from elmo.word_index import Neighbor, SimilarWord, WordIndex
 
 
@@ -80,9 +79,8 @@ def search(
     )
 
 
-def index_text(elmo: Elmo, source: Path, keep: Path | None = None) -> WordIndex:
-    """The index of a text file, kept in a folder if one is named; or the one a folder holds."""
+def open_index(elmo: Elmo, source: Path) -> WordIndex:
+    """The index that a folder holds, or one of a text file for as long as it is used."""
     if source.is_dir():
-        return WordIndex.open(source, elmo)
-    sentences = [sentence.tokens for line in read_lines(source) for sentence in split_text(line)]
-    return WordIndex.build(elmo, sentences, keep)
+        return WordIndex(source, elmo)
+    return passing_index(elmo, read_sentences([source]))

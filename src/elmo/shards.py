@@ -19,15 +19,19 @@ from elmo.errors import DataError
 # A block is what one process splits at a time. A document that is longer is cut: blocks bound the
 # memory of the first pass, and shuffling needs documents that are not a large part of the corpus.
 BLOCK_CHARACTERS = 1_000_000
+SUFFIXES = (".txt", ".gz", ".xz")  # what is read of a folder
 STANDARD_INPUT = Path("-")
 LONGEST_LINE = 64_000_000  # bytes; a longer line is no paragraph
 
 
 def find_shards(pattern: str) -> list[Path]:
-    """The files a glob (or a plain path) names, sorted by name."""
+    """The files that a glob or a plain path names, or a folder's texts, sorted by name."""
     if Path(pattern).is_file():  # a plain path may hold glob's own characters
         return [Path(pattern)]
-    shards = sorted(path for path in map(Path, glob.glob(pattern)) if path.is_file())
+    if Path(pattern).is_dir():
+        shards = sorted(path for path in Path(pattern).iterdir() if path.suffix in SUFFIXES)
+    else:
+        shards = sorted(path for path in map(Path, glob.glob(pattern)) if path.is_file())
     if not shards:
         raise DataError(f"no file matches {pattern!r}; expected text files; correct the path")
     return shards

@@ -1,31 +1,36 @@
-"""An index of words in context: every word of a text where it stands, searched exactly.
+"""An index of words in context: every word of a text where it stands, kept in a folder.
 
-In: a model and sentences. Out: the occurrences nearest to a word in its sentence, and the words
-nearest to it without one, by their spelling alone (layer 0). Kept in a folder, it is mapped into
-memory rather than read.
+In: a folder that `build_index` made, and the model that made it. Out: the occurrences nearest to a
+word in its sentence, and the words nearest to it without one, by their spelling alone (layer 0).
+Nothing is read before it is needed: all files are mapped into memory.
 Shapes: N tokens of the text, L+1 layers, D width, P projection.
 """
 
 import hashlib
 import json
-from collections import defaultdict
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from elmo.bilm import BiLM
 from elmo.elmo import Elmo
 from elmo.embedded import Layers, layer_weights
-from elmo.errors import CheckpointError, ConfigError, DataError
+from elmo.errors import CheckpointError, ConfigError
 from elmo.indexed_vectors import IndexedVectors
+from elmo.indexed_words import IndexedWords
+from elmo.kept_lines import KeptLines
 from elmo.occurrence import Occurrence
 
-FORMAT_VERSION = 1
-SETTINGS, SENTENCES = "index.json", "sentences.jsonl"
+FORMAT_VERSION = 2
+SETTINGS, SENTENCES, FIRST_TOKENS = "index.json", "sentences.jsonl", "first_tokens.bin"
+# So many of the best are sorted first; the others only if these are not enough.
+SORTED_FIRST = 256
 
 Array = NDArray[Any]
 Numbers = NDArray[np.int64]
@@ -50,67 +55,43 @@ class SimilarWord:
 class WordIndex:
     """The words of a text, each with its vectors."""
 
-    def __init__(
-        self, sentences: Sequence[Sequence[str]], words: Sequence[str], vectors: IndexedVectors
-    ) -> None:
-        """Take what `build` or `open` made."""
-        self.sentences = sentences
-        self._words = words
-        self._vectors = vectors
-        self._starts = np.cumsum([0, *map(len, sentences)])
-        self._rows: dict[str, list[int]] = defaultdict(list)
-        for row, number in enumerate(vectors.word_of.tolist()):
-            self._rows[words[number].casefold()].append(row)
-
-    @staticmethod
-    def build(
-        elmo: Elmo, sentences: Sequence[Sequence[str]], folder: Path | None = None
-    ) -> "WordIndex":
-        """Embed all sentences; with a folder the vectors are kept there, not in memory."""
-        sentences = [list(tokens) for tokens in sentences if tokens]
-        if not sentences:
-            raise DataError("no words to index, expected text; name a file that holds some")
-        if folder is not None:
-            folder.mkdir(parents=True, exist_ok=True)
-            (folder / SETTINGS).unlink(missing_ok=True)
-        lstm = elmo.bilm.config.lstm
-        words, word_of = _number_words(sentences)
-        vectors = IndexedVectors.allocate(
-            word_of, lstm.n_layers, elmo.output_dim, lstm.projection_dim, folder
-        )
-        row = 0
-        for embedded in elmo.stream(sentences):
-            vectors.put(row, embedded.layers)
-            row += len(embedded.tokens)
-        if folder is not None:
-            vectors.flush()
-            _write(folder, sentences, model_id(elmo.bilm))
-        return WordIndex(sentences, words, vectors)
-
-    @staticmethod
-    def open(folder: Path, elmo: Elmo) -> "WordIndex":
-        """The index that `build` kept in a folder, if this model made it."""
+    def __init__(self, folder: Path, elmo: Elmo) -> None:
+        """Open the index that `build_index` kept in a folder, if this model made it."""
         try:
             settings = json.loads((folder / SETTINGS).read_text(encoding="utf-8"))
-            lines = (folder / SENTENCES).read_text(encoding="utf-8").splitlines()
-            sentences = [json.loads(line) for line in lines]
-            words, word_of = _number_words(sentences)
-            vectors = IndexedVectors.open(folder, word_of)
         except (OSError, ValueError) as error:
-            raise CheckpointError(
-                f"{folder}: not a whole index ({error}); expected what `elmo neighbors --keep` "
-                "writes; build it again"
-            ) from error
-        if settings != _settings(model_id(elmo.bilm)):
+            raise _not_whole(folder, error) from error
+        if settings != index_settings(elmo.bilm):
             raise CheckpointError(
                 f"{folder}: an index of another model or of another version of this package, "
                 "expected one of this model; build it again"
             )
-        return WordIndex(sentences, words, vectors)
+        try:
+            self.sentences: Sequence[list[str]] = KeptLines(folder / SENTENCES)
+            self._first_tokens = np.memmap(folder / FIRST_TOKENS, np.int64, "r").view(np.ndarray)
+            self._words = IndexedWords.open(folder)
+            self._vectors = IndexedVectors.open(folder, elmo.bilm.config)
+            self._check_lengths()
+        except (OSError, ValueError) as error:
+            raise _not_whole(folder, error) from error
+
+    def _check_lengths(self) -> None:
+        n_vectors, n_rows = len(self._vectors.word_of), len(self._words.rows)
+        if len(self._first_tokens) != len(self.sentences) + 1:
+            raise ValueError(f"{len(self.sentences)} sentences, {len(self._first_tokens)} starts")
+        if not n_vectors == n_rows == len(self):
+            raise ValueError(f"{n_vectors} vectors for {len(self)} tokens")
+        if len(self._vectors.words) != self.n_words:
+            raise ValueError(f"{len(self._vectors.words)} vectors for {self.n_words} words")
 
     def __len__(self) -> int:
         """Tokens that are indexed."""
-        return int(self._starts[-1])
+        return int(self._first_tokens[-1])
+
+    @property
+    def n_words(self) -> int:
+        """Distinct words of the text."""
+        return len(self._words.spellings)
 
     @property
     def projection_dim(self) -> int:
@@ -130,14 +111,10 @@ class WordIndex:
 
         `word`: only occurrences of it, capital letters or not; `besides`: not in this sentence.
         """
-        weights = layer_weights(mix, len(layers))
-        if len(weights) != 1:
-            raise ConfigError(
-                f"layers {mix!r} are several, expected one layer or one mix; name one"
-            )
-        rows = None if word is None else np.array(self._rows.get(word.casefold(), []), np.int64)
-        vector = weights[0] @ layers.astype(np.float32)  # (D,)
-        cosines = self._vectors.cosines(vector, weights[0], rows)
+        weights = one_mix(mix, len(layers))
+        rows = None if word is None else self._words.rows_of(self._words.numbers(word))
+        vector = weights @ layers.astype(np.float32)  # (D,)
+        cosines = self._vectors.cosines(vector, weights, rows)
         return [
             Neighbor(occurrence, float(cosines[place]))
             for place, occurrence in self._best(cosines, rows, k, besides)
@@ -147,8 +124,8 @@ class WordIndex:
         """The `k` distinct words nearest to a word's layer 0, (P,), capital letters or not."""
         cosines = self._vectors.word_cosines(vector.astype(np.float32))
         found: dict[str, SimilarWord] = {}
-        for place in np.argsort(-cosines, kind="stable"):
-            word = self._words[place]
+        for place in _by_falling(cosines):
+            word = self._words.spellings[place]
             if word.casefold() not in (besides.casefold(), *found):
                 found[word.casefold()] = SimilarWord(word, float(cosines[place]))
             if len(found) == k:
@@ -160,7 +137,7 @@ class WordIndex:
     ) -> Iterator[tuple[int, Occurrence]]:
         """Places by falling cosine, with their occurrences; one for each different sentence."""
         seen = {tuple(besides or ())}
-        for place in np.argsort(-cosines, kind="stable").tolist():
+        for place in _by_falling(cosines):
             if k == 0:
                 return
             occurrence = self._occurrence(place if rows is None else int(rows[place]))
@@ -171,8 +148,13 @@ class WordIndex:
                 yield place, occurrence
 
     def _occurrence(self, row: int) -> Occurrence:
-        sentence = int(np.searchsorted(self._starts, row, side="right")) - 1
-        return Occurrence(self.sentences[sentence], row - int(self._starts[sentence]))
+        sentence = bisect_right(self._first_tokens, row) - 1
+        return Occurrence(self.sentences[sentence], row - int(self._first_tokens[sentence]))
+
+
+def index_settings(bilm: BiLM) -> dict[str, Any]:
+    """What tells whether an index is of this model and of this version of the package."""
+    return {"format_version": FORMAT_VERSION, "model": model_id(bilm)}
 
 
 def model_id(bilm: BiLM) -> str:
@@ -180,24 +162,33 @@ def model_id(bilm: BiLM) -> str:
     digest = hashlib.sha256()
     for name, tensor in sorted(bilm.state_dict().items()):
         digest.update(name.encode())
-        digest.update(np.ascontiguousarray(tensor.cpu().numpy()).data)
+        # As bytes: numpy has no bfloat16.
+        digest.update(tensor.cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
     return digest.hexdigest()
 
 
-def _number_words(sentences: Sequence[Sequence[str]]) -> tuple[list[str], Numbers]:
-    """The distinct words in the order in which they first come, and the number of each token's."""
-    numbers: dict[str, int] = {}
-    word_of = [numbers.setdefault(word, len(numbers)) for tokens in sentences for word in tokens]
-    return list(numbers), np.array(word_of, dtype=np.int64)
+def one_mix(layers: Layers, n_layers: int) -> NDArray[np.float32]:
+    """The weights (L+1,) of one layer or of one mix of them."""
+    weights = layer_weights(layers, n_layers)
+    if len(weights) != 1:
+        raise ConfigError(f"layers {layers!r} are several, expected one layer or one mix; name one")
+    mix: NDArray[np.float32] = weights[0]
+    return mix
 
 
-def _write(folder: Path, sentences: Sequence[Sequence[str]], model: str) -> None:
-    lines = [json.dumps(list(tokens)) + "\n" for tokens in sentences]
-    (folder / SENTENCES).write_text("".join(lines), encoding="utf-8")
-    # Last of all, so that a folder that has it is whole.
-    settings = json.dumps(_settings(model), indent=2) + "\n"
-    (folder / SETTINGS).write_text(settings, encoding="utf-8")
+def _by_falling(cosines: Array) -> Iterator[int]:
+    """Places by falling cosine; most who ask need few."""
+    first = np.arange(0)
+    if len(cosines) > SORTED_FIRST:
+        first = np.argpartition(-cosines, SORTED_FIRST)[:SORTED_FIRST]
+        yield from first[np.argsort(-cosines[first], kind="stable")].tolist()
+    others = np.ones(len(cosines), bool)
+    others[first] = False
+    places = np.flatnonzero(others)
+    yield from places[np.argsort(-cosines[places], kind="stable")].tolist()
 
 
-def _settings(model: str) -> dict[str, Any]:
-    return {"format_version": FORMAT_VERSION, "model": model}
+def _not_whole(folder: Path, error: Exception) -> CheckpointError:
+    return CheckpointError(
+        f"{folder}: not a whole index ({error}); expected what `elmo index` writes; build it again"
+    )

@@ -72,11 +72,13 @@ def test_neighbors_are_shown_with_their_sentences(run, folder, text):
     assert lines[-1].startswith("without context: ")
 
 
-def test_a_kept_index_answers_as_the_text(run, folder, text, tmp_path):
+def test_an_index_answers_as_the_text(run, folder, text, tmp_path):
     ask = ("neighbors", "They took a *bow*", "-m", folder, "--json", "--text")
-    first = run(*ask, text, "--keep", tmp_path / "kept")
+    first = run(*ask, text)
     assert json.loads(first.out)["in_context"][0]["tokens"][-1] == "."
-    again = run(*ask, tmp_path / "kept")
+    made = run("index", text, "-o", tmp_path / "index", "-m", folder, "--json")
+    assert json.loads(made.out) == {"n_tokens": 14, "n_sentences": 3, "n_words": 12}
+    again = run(*ask, tmp_path / "index")
     # The same sentences in the same order; a similarity may differ in its last bits.
     assert _rounded(json.loads(again.out)) == _rounded(json.loads(first.out))
 

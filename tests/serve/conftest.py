@@ -11,6 +11,7 @@ import httpx
 import torch
 import uvicorn
 
+from elmo.build_index import passing_index
 from elmo.checkpoint import Model
 from elmo.elmo import Elmo
 from elmo.serve.app import create_app
@@ -19,7 +20,6 @@ from elmo.serve.run import listen
 from elmo.serve.serve_config import Limits, ServeConfig
 from elmo.softmax import build_head
 from elmo.vocab import Vocabulary
-from elmo.word_index import WordIndex
 from tests.conftest import CORPUS, TINY_OPTIONS
 from tests.random_models import build_bilm, random_weights
 
@@ -84,7 +84,7 @@ def task():
 @pytest.fixture(scope="session")
 def service(model):
     """All that can be loaded."""
-    index = WordIndex.build(model, SENTENCES)
+    index = passing_index(model, SENTENCES)
     return Service(model, "tiny", index, {"ner": Capitals()})
 
 

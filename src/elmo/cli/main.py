@@ -19,6 +19,7 @@ from elmo.errors import ElmoError
 VERBS = (
     "embed",
     "score",
+    "index",
     "neighbors",
     "serve",
     "pretrain",

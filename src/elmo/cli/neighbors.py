@@ -14,7 +14,7 @@ from elmo.cli.options import model_option
     "--text",
     required=True,
     type=click.Path(path_type=Path),
-    help="Where to look: a text file, or a folder made with --keep.",
+    help="Where to look: a text file, or a folder of `elmo index`.",
 )
 @model_option
 @click.option("-k", default=10, show_default=True, type=click.IntRange(1), help="How many.")
@@ -22,7 +22,6 @@ from elmo.cli.options import model_option
 @click.option(
     "--layers", default="top", show_default=True, help="top, average, or the number of a layer."
 )
-@click.option("--keep", type=click.Path(path_type=Path), help="A folder to keep the index in.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object, for a program to read.")
 def neighbors(
     sentence: str,
@@ -31,7 +30,6 @@ def neighbors(
     k: int,
     any_word: bool,
     layers: str,
-    keep: Path | None,
     as_json: bool,
 ) -> None:
     """Find the nearest occurrences of a word in a text.
@@ -39,13 +37,13 @@ def neighbors(
     SENTENCE has the word between asterisks: "I took a *bow*.".
     """
     from elmo.elmo import Elmo
-    from elmo.neighbors import find_neighbors, index_text
+    from elmo.neighbors import find_neighbors, open_index
     from elmo.occurrence import Occurrence
 
     occurrence = Occurrence.marked(sentence)
     elmo = Elmo.load(model)
     found = find_neighbors(
-        elmo, index_text(elmo, text, keep), occurrence, k, layers=layers, any_word=any_word
+        elmo, open_index(elmo, text), occurrence, k, layers=layers, any_word=any_word
     )
     if as_json:
         click.echo(json.dumps(found.to_mapping()))

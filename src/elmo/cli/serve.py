@@ -14,7 +14,7 @@ from elmo.cli.options import model_option
 @click.option(
     "--text",
     type=click.Path(path_type=Path),
-    help="To find neighbours in: a text file, or a folder of `elmo neighbors --keep`.",
+    help="To find neighbours in: a text file, or a folder of `elmo index`.",
 )
 @click.option(
     "--task",
@@ -52,7 +52,7 @@ def serve(
             f"{error.name} is missing; install the server with: pip install 'elmo-torch[serve]'"
         ) from error
     from elmo.elmo import Elmo
-    from elmo.neighbors import index_text
+    from elmo.neighbors import open_index
     from elmo.serve.operations import Service
     from elmo.serve.serve_config import read_config
     from elmo.serve.tasks import load_tasks
@@ -60,6 +60,6 @@ def serve(
     settings = read_config(config, sets, host, port)
     token = read_token(token_file, token_variable)
     elmo = Elmo.load(model)
-    index = None if text is None else index_text(elmo, text)
+    index = None if text is None else open_index(elmo, text)
     service = Service(elmo, str(model), index, load_tasks(tasks, elmo))
     run(service, settings, token, click.echo)
