@@ -52,7 +52,7 @@ def test_a_list_gives_a_list_in_its_order_whatever_it_mixes(elmo):
 
 
 @pytest.mark.parametrize("nothing", ["", " ", "\n\t ", []])
-@pytest.mark.parametrize("state", ["fresh", "carry"])
+@pytest.mark.parametrize("state", ["fresh", "warm", "carry"])
 def test_nothing_gives_no_vectors_of_the_right_shape(elmo, nothing, state):
     [embedded] = elmo.embed([nothing], state=state)
     assert embedded.tokens == []
@@ -108,6 +108,15 @@ def test_carried_state_depends_on_what_ran_before_and_fresh_does_not(elmo, corpu
     again = elmo.embed(twice, state="carry", batch_size=1)
     for one, other in zip(carried, again, strict=True):
         np.testing.assert_array_equal(one.layers, other.layers)
+
+
+def test_a_warm_start_is_the_same_for_every_sentence_and_not_the_fresh_one(elmo, corpus):
+    warm = elmo.embed([corpus[0], corpus[1], corpus[0]], state="warm", batch_size=1)
+    fresh, _ = elmo.embed([corpus[0], corpus[1]])
+    np.testing.assert_allclose(warm[0].layers, warm[2].layers, atol=1e-6)
+    after_nothing = elmo.embed([[], corpus[0]], state="carry", batch_size=1)[1]
+    np.testing.assert_allclose(warm[0].layers, after_nothing.layers, atol=1e-5)
+    assert np.abs(warm[0].layers - fresh.layers).max() > 1e-3
 
 
 def test_long_words_are_counted_and_told_once(elmo):
@@ -221,8 +230,8 @@ def test_what_is_no_text_is_told(elmo, texts, told):
 
 
 def test_wrong_settings_are_told(elmo):
-    with pytest.raises(ConfigError, match="expected 'fresh' or 'carry'"):
-        elmo.embed("a", state="warm")
+    with pytest.raises(ConfigError, match="expected 'fresh', 'warm' or 'carry'"):
+        elmo.embed("a", state="tepid")
     with pytest.raises(ConfigError, match="batch_size is 0, expected at least 1"):
         elmo.embed("a", batch_size=0)
 

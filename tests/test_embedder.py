@@ -91,6 +91,16 @@ def test_carried_state_is_handed_on_from_place_to_place(batches):
             np.testing.assert_allclose(found[place], expected[:, 1:-1], atol=1e-5, rtol=1e-5)
 
 
+@given(st.lists(SENTENCES, max_size=6), st.none() | st.integers(1, 4))
+def test_a_warm_start_is_what_an_empty_sentence_leaves_behind(sentences, batch_size):
+    embedder = Embedder(BILM, 100)
+    found = embedder.embed(sentences, batch_size, embedder.warm_state())
+    _, after_nothing = reference.sentence_layers(WEIGHTS, TINY_OPTIONS, [])
+    for layers, tokens in zip(found, sentences, strict=True):
+        expected, _ = reference.sentence_layers(WEIGHTS, TINY_OPTIONS, tokens, after_nothing)
+        np.testing.assert_allclose(layers, expected[:, 1:-1], atol=1e-5, rtol=1e-5)
+
+
 def test_sums_of_layers_are_written_a_piece_at_a_time(corpus):
     weights = np.array([[0.5, 0.25, -1.0], [0.0, 0.0, 1.0]], np.float32)
     tokens = corpus[2]

@@ -67,6 +67,14 @@ def test_one_direction_in_chunks_equals_the_whole(bilm, directions):
     np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
+def test_a_text_longer_than_a_batch_starts_warm_too(elmo):
+    tokens = random_tokens(BATCH_TOKENS + 1)
+    [warm] = elmo.embed([tokens], state="warm")
+    carried = elmo.embed([[], tokens], state="carry", batch_size=1)[1]
+    np.testing.assert_allclose(warm.layers, carried.layers, atol=1e-5)
+    assert np.abs(warm.layers - elmo.embed([tokens])[0].layers).max() > 1e-3
+
+
 def test_a_text_longer_than_a_batch_is_embedded_as_if_at_once(elmo):
     """Long enough that `embed` itself takes the chunked way, over several chunks."""
     tokens = random_tokens(BATCH_TOKENS + 900)

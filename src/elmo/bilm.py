@@ -192,7 +192,13 @@ class BiLM(nn.Module):
         mask = torch.arange(n_places, device=lengths.device) < lengths[:, None]
         return BiLMOutput(layers, mask, after)
 
-    def contextualize_joined(self, token_vectors: Tensor, words: Tensor, lengths: Tensor) -> Tensor:
+    def contextualize_joined(
+        self,
+        token_vectors: Tensor,
+        words: Tensor,
+        lengths: Tensor,
+        state: BiLMState | None = None,
+    ) -> Tensor:
         """All layers (L+1, N, R*P) for sentences one after the other, (N,), with no padding."""
         packing = Packing.of(lengths, self.config.directions)
         starts = lengths.cumsum(0) - lengths  # (B,)
@@ -200,7 +206,7 @@ class BiLM(nn.Module):
         layers = token_vectors.new_empty(
             self.config.lstm.n_layers + 1, len(words), self.config.output_dim
         )
-        self._fill(layers, token_vectors, words, places, packing, None)
+        self._fill(layers, token_vectors, words, places, packing, state)
         return layers
 
     def _fill(

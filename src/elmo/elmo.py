@@ -29,7 +29,8 @@ from elmo.scored import Scored
 from elmo.text import Sentence, split_text
 
 Text = str | Sequence[str]  # raw text, or the tokens of a sentence
-State = Literal["fresh", "carry"]
+State = Literal["fresh", "warm", "carry"]  # what each sentence of a text starts from
+ScoreState = Literal["fresh", "carry"]
 
 # A window of texts is sorted by length, so that the sentences of a batch are alike. All its
 # vectors are in memory at once, so it is measured in bytes.
@@ -120,8 +121,10 @@ class Elmo:
     ) -> Embedded | list[Embedded]:
         """Embed one raw text, or a list of raw texts and token lists.
 
-        `state="carry"` hands the state of each sentence of a batch on to the one in its place of
-        the next batch, as bilm-tf and AllenNLP do; `batch_size` is then their batch size.
+        `state="warm"` reads each sentence as if after an empty one: always the same too, and nearer
+        to what a network knows that was trained with carried state. `state="carry"` hands the state
+        of each sentence of a batch on to the one in its place of the next batch, as bilm-tf and
+        AllenNLP do; `batch_size` is then their batch size.
         """
         one_or_many = [texts] if isinstance(texts, str) else texts
         embedded = list(self.stream(one_or_many, state=state, batch_size=batch_size))
@@ -131,21 +134,24 @@ class Elmo:
         self, texts: Iterable[Text], *, state: State = "fresh", batch_size: int | None = None
     ) -> Iterator[Embedded]:
         """Embed any number of texts, in their order, in bounded memory."""
-        if state not in ("fresh", "carry"):
-            raise ConfigError(f"state {state!r} is unknown, expected 'fresh' or 'carry'; name one")
+        if state not in ("fresh", "warm", "carry"):
+            raise ConfigError(
+                f"state {state!r} is unknown, expected 'fresh', 'warm' or 'carry'; name one"
+            )
         if batch_size is not None and batch_size < 1:
             raise ConfigError(f"batch_size is {batch_size}, expected at least 1; leave it out")
         carried = self.bilm.initial_state(0)
+        start = self.embedder.warm_state() if state == "warm" else None
         reader = self.bilm.reader
         n_truncated = 0
-        n_texts = None if state == "fresh" else batch_size or CARRY_BATCH_SIZE
+        n_texts = batch_size or CARRY_BATCH_SIZE if state == "carry" else None
         for window in self._windows(texts, n_texts):
             sentences = [sentence.tokens for text in window for sentence in text]
             n_truncated += sum(map(reader.count_truncated, sentences))
-            if state == "fresh":
-                arrays = self.embedder.embed(sentences, batch_size)
-            else:
+            if state == "carry":
                 arrays, carried = self.embedder.embed_carrying(sentences, carried)
+            else:
+                arrays = self.embedder.embed(sentences, batch_size, start)
             remaining = iter(arrays)
             for text in window:
                 yield self._join(text, list(islice(remaining, len(text))))
@@ -183,12 +189,12 @@ class Elmo:
         return Scorer(self.embedder, self.model)
 
     @overload
-    def score(self, texts: str, *, state: State = ...) -> Scored: ...  # type: ignore[overload-overlap]
+    def score(self, texts: str, *, state: ScoreState = ...) -> Scored: ...  # type: ignore[overload-overlap]
     @overload
-    def score(self, texts: Sequence[Text], *, state: State = ...) -> list[Scored]: ...
+    def score(self, texts: Sequence[Text], *, state: ScoreState = ...) -> list[Scored]: ...
 
     def score(
-        self, texts: str | Sequence[Text], *, state: State = "fresh"
+        self, texts: str | Sequence[Text], *, state: ScoreState = "fresh"
     ) -> Scored | list[Scored]:
         """How expected each word of a text was; `Scorer.score_texts` says what `state` does."""
         scored = self.scorer.score_texts([texts] if isinstance(texts, str) else texts, state)

@@ -35,22 +35,27 @@ class Embedder:
         self.memory = WordMemory(n_remembered_words, self._encode, self._version)
 
     @torch.inference_mode()
-    def embed(self, sentences: Sequence[Tokens], batch_size: int | None = None) -> list[Array]:
-        """The layers of each sentence, each from a fresh state."""
+    def embed(
+        self,
+        sentences: Sequence[Tokens],
+        batch_size: int | None = None,
+        start: BiLMState | None = None,
+    ) -> list[Array]:
+        """The layers of each sentence, each from a fresh state, or from the one of `start`."""
         layers: list[Array | None] = [None] * len(sentences)
         for batch in batches_by_length(sentences, batch_size):
             tokens = [sentences[k] for k in batch]
             if len(tokens[0]) > BATCH_TOKENS:
-                layers[batch[0]] = self._embed_long(tokens[0])
+                layers[batch[0]] = self._embed_long(tokens[0], start)
                 continue
-            joined = (
-                self.bilm.contextualize_joined(*self._read_joined(tokens)).float().cpu().numpy()
-            )
+            starts = None if start is None else start.rows(torch.tensor([0] * len(batch)))
+            found = self.bilm.contextualize_joined(*self._read_joined(tokens), starts)
+            joined = found.float().cpu().numpy()
             end = 0
             for k in batch:
-                start, end = end, end + len(sentences[k]) + 2
+                begin, end = end, end + len(sentences[k]) + 2
                 # A copy: a view would keep the whole batch for as long as one sentence lives.
-                layers[k] = joined[:, start + 1 : end - 1].copy()
+                layers[k] = joined[:, begin + 1 : end - 1].copy()
         return [array for array in layers if array is not None]
 
     @torch.inference_mode()
@@ -68,7 +73,19 @@ class Embedder:
         return _without_markers(output, sentences), carried
 
     @torch.inference_mode()
-    def write(self, tokens: Tokens, weights: NDArray[np.float32], write: Write) -> None:
+    def warm_state(self) -> BiLMState:
+        """What an empty sentence leaves behind: a start that is always the same, and not zero."""
+        state: BiLMState = self.bilm.contextualize(*self.read([[]])).state
+        return state
+
+    @torch.inference_mode()
+    def write(
+        self,
+        tokens: Tokens,
+        weights: NDArray[np.float32],
+        write: Write,
+        start: BiLMState | None = None,
+    ) -> None:
         """Write weighted sums (K, L+1) of one sentence's layers, a piece at a time.
 
         `write(tokens, columns, values)` gets values (K, n, P) for a range of tokens.
@@ -83,9 +100,9 @@ class Embedder:
 
         vectors, index, _ = self.read([tokens])
         device_weights = torch.from_numpy(weights).to(vectors)
-        run_in_chunks(self.bilm, vectors, index[0], device_weights, write_tokens)
+        run_in_chunks(self.bilm, vectors, index[0], device_weights, write_tokens, state=start)
 
-    def _embed_long(self, tokens: Tokens) -> Array:
+    def _embed_long(self, tokens: Tokens, start: BiLMState | None) -> Array:
         config = self.bilm.config
         n_layers = config.lstm.n_layers + 1
         layers = np.empty((n_layers, len(tokens), config.output_dim), dtype=np.float32)
@@ -93,7 +110,7 @@ class Embedder:
         def write(places: slice, columns: slice, values: NDArray[Any]) -> None:
             layers[:, places, columns] = values
 
-        self.write(tokens, np.eye(n_layers, dtype=np.float32), write)
+        self.write(tokens, np.eye(n_layers, dtype=np.float32), write, start)
         return layers
 
     def read(self, sentences: Sequence[Tokens]) -> tuple[Tensor, Tensor, Tensor]:

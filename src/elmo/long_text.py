@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from elmo.bilm import BiLM
+from elmo.bilm import BiLM, BiLMState
 
 # Long enough that a chunk's start costs nothing, short enough that its layers fit any memory.
 CHUNK_TOKENS = 2048
@@ -28,15 +28,16 @@ def run_in_chunks(
     weights: Tensor,
     write: Write,
     n_chunk_tokens: int = CHUNK_TOKENS,
+    state: BiLMState | None = None,
 ) -> None:
     """Call `write(tokens, columns, values)`, values (K, n, P), until all T tokens are written.
 
-    `weights` (K, L+1) are the wanted sums of the layers.
+    `weights` (K, L+1) are the wanted sums of the layers; `state` is what came before, if any did.
     """
     n_tokens = len(words)
     width = bilm.config.lstm.projection_dim
     is_backward = [direction == "backward" for direction in bilm.config.directions]
-    state = bilm.initial_state(1)
+    state = bilm.initial_state(1) if state is None else state
     for start in range(0, n_tokens, n_chunk_tokens):
         end = min(start + n_chunk_tokens, n_tokens)
         places = [
