@@ -84,6 +84,22 @@ def elmo(bilm):
     return Elmo(Model(bilm))
 
 
+@pytest.fixture(scope="session")
+def scoring_model(tmp_path_factory, tiny_weights):
+    """The folder of the tiny model with a head for all words of the corpus; not to be changed."""
+    from elmo import checkpoint
+    from elmo.softmax import build_head
+    from elmo.vocab import Vocabulary
+
+    bilm = build_bilm(TINY_OPTIONS, tiny_weights)
+    vocabulary = Vocabulary.of_words(sorted(set(CORPUS.split())))
+    torch.manual_seed(1)
+    head = build_head("full", len(vocabulary), bilm.config.lstm.projection_dim)
+    folder = tmp_path_factory.mktemp("scoring") / "model"
+    checkpoint.save(folder, Model(bilm, head, vocabulary))
+    return folder
+
+
 @pytest.fixture
 def official(tmp_path, tiny_weights):
     """The path of the tiny model's official weights, its options beside it."""

@@ -1,0 +1,30 @@
+"""Settings of the documentation site: `make docs` builds docs/ and the docstrings into build/docs.
+
+The site asks no other host for anything: the theme's styles, scripts and fonts are its own files.
+"""
+
+import elmo
+
+project = "elmo"
+author = "the authors of elmo-torch"
+version = release = elmo.__version__
+
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx_click"]
+source_suffix = {".md": "markdown"}
+# What a docstring has between single backticks is code, as in Markdown.
+default_role = "code"
+# Headings can be linked to, as on GitHub: page.md#a-heading.
+myst_heading_anchors = 3
+# The navigation (index.md) names pages before they are written: an absent one is left out.
+suppress_warnings = ["toc.not_readable"]
+exclude_patterns = ["images", "benchmarks"]
+
+autodoc_member_order = "bysource"
+autodoc_typehints_format = "short"
+python_use_unqualified_type_names = True
+
+html_theme = "furo"
+html_title = f"elmo {elmo.__version__}"
+html_copy_source = False
+html_show_sourcelink = False
+html_show_sphinx = False

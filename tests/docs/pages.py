@@ -1,0 +1,133 @@
+"""The fenced blocks of README and docs/: what they hold, and how they are run.
+
+A page is a script: its `python` blocks and the quick `elmo` lines of its `sh` blocks run in their
+order, in one namespace and one folder. A block whose first line is "# not run in the tests: why" is
+not run; its `elmo` lines are still read by the command line.
+"""
+
+import ast
+import re
+import shlex
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+import click
+
+import elmo
+from elmo.cli.main import cli
+
+ROOT = Path(__file__).parent.parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+SHIPPED_MODEL = Path(elmo.__file__).parent / "models" / "english" / "config.json"
+NOT_RUN = "# not run in the tests: "
+# Verbs that take a moment with a tiny model.
+QUICK = ("embed", "score", "neighbors", "evaluate", "export-static", "convert", "info")
+# Libraries of the extras; a page that imports one is skipped where it is absent.
+OPTIONAL = {
+    "flair",
+    "gensim",
+    "huggingface_hub",
+    "matplotlib",
+    "onnx",
+    "onnxruntime",
+    "pyarrow",
+    "ray",
+    "sentence_transformers",
+    "sklearn",
+    "spacy",
+}
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block, and the line of its page that it begins at."""
+
+    language: str
+    text: str
+    line: int
+
+    @property
+    def is_run(self) -> bool:
+        return not self.text.startswith(NOT_RUN)
+
+
+def blocks_of(page: Path) -> list[Block]:
+    """All fenced blocks of a page."""
+    text = page.read_text(encoding="utf-8")
+    found = re.finditer(r"^```(\S*)\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL)
+    return [Block(m[1], m[2], text.count("\n", 0, m.start(2)) + 1) for m in found]
+
+
+def commands_of(block: Block) -> list[list[str]]:
+    """The words after `elmo` of each command, wherever in a line it stands."""
+    found = []
+    for line in block.text.replace("\\\n", " ").splitlines():
+        words = shlex.split(line, comments=True)
+        cuts = [k for k, word in enumerate(words) if word in ("|", ">", "&&")]
+        for first, last in zip([0, *(k + 1 for k in cuts)], [*cuts, len(words)], strict=True):
+            part = words[first:last]
+            is_module = "-m" in part[:-1] and part[part.index("-m") + 1] == "elmo"
+            start = part.index("elmo") if is_module else 0
+            if part[start : start + 1] == ["elmo"]:
+                found.append(part[start + 1 :])
+    return found
+
+
+def parse(words: list[str]) -> list[str]:
+    """Hold a command against the real command line; give the words to run it with here."""
+    verb = cli.get_command(click.Context(cli), words[0])
+    assert verb is not None, f"there is no verb {words[0]}"
+    options = {name for parameter in verb.params for name in parameter.opts}
+    names_model = {"-m", "--model"} & set(words)
+    if "--model" in options and not names_model and not SHIPPED_MODEL.exists():
+        words = [*words, "--model", "model"]
+    verb.make_context(words[0], words[1:])
+    return words
+
+
+def missing_library(page: Path) -> str | None:
+    """A library of an extra that a page imports and that is not here."""
+    for block in blocks_of(page):
+        if block.language == "python" and block.is_run:
+            named = set(re.findall(r"^(?:import|from) (\w+)", block.text, flags=re.MULTILINE))
+            named |= set(re.findall(r"^import \w+, (\w+)", block.text, flags=re.MULTILINE))
+            for library in sorted(named & OPTIONAL):
+                if find_spec(library) is None:
+                    return library
+    return None
+
+
+def run_python(block: Block, page: Path, names: dict[str, object]) -> None:
+    """Run a block statement by statement; hold what an expression gives against its comment.
+
+    Where the package's English model is absent, a tiny one of random weights stands for it, and
+    what it gives is not looked at.
+    """
+    text, checks = block.text, True
+    if not SHIPPED_MODEL.exists():
+        text = text.replace("Elmo.load()", 'Elmo.load("model")')
+        checks = "Elmo.load()" not in page.read_text(encoding="utf-8")
+    source = "\n" * (block.line - 1) + text
+    lines = source.splitlines()
+    for statement in ast.parse(source, str(page)).body:
+        if not isinstance(statement, ast.Expr):
+            exec(compile(ast.Module([statement], []), page, "exec"), names)
+            continue
+        value = eval(compile(ast.Expression(statement.value), page, "eval"), names)
+        after = lines[statement.end_lineno - 1].encode()[statement.end_col_offset :].decode()
+        if checks and after.strip():
+            check_shown(
+                value, after.strip().removeprefix("#").strip(), f"{page}:{statement.lineno}"
+            )
+
+
+def check_shown(value: object, comment: str, where: str) -> None:
+    """A comment that is a Python literal is the value of its line; any other is prose."""
+    try:
+        shown = ast.literal_eval(comment)
+    except (SyntaxError, ValueError):
+        return
+    if isinstance(shown, float):
+        value = round(float(value), len(comment.partition(".")[2]))
+    assert value == shown, where

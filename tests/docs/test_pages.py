@@ -1,0 +1,103 @@
+"""Every Python block of README and docs/ runs, and every `elmo` line is one that `elmo` takes."""
+
+import os
+import shutil
+
+import pytest
+
+from elmo.cli.main import VERBS, cli
+from tests.conftest import CORPUS, TINY_OPTIONS
+from tests.docs.pages import (
+    PAGES,
+    QUICK,
+    ROOT,
+    Block,
+    blocks_of,
+    check_shown,
+    commands_of,
+    missing_library,
+    parse,
+    run_python,
+)
+from tests.random_models import write_files
+
+NAMES = [page.relative_to(ROOT).as_posix() for page in PAGES]
+COMMANDS = [
+    pytest.param(words, id=f"{name}: elmo {' '.join(words)}")
+    for name, page in zip(NAMES, PAGES, strict=True)
+    for block in blocks_of(page)
+    if block.language == "sh"
+    for words in commands_of(block)
+]
+
+
+@pytest.fixture(scope="session")
+def prepared(tmp_path_factory, scoring_model, tiny_weights):
+    """A folder with what the pages name: models, texts, lists of words."""
+    folder = tmp_path_factory.mktemp("prepared")
+    for name in ("model", "runs/mine/model"):
+        shutil.copytree(scoring_model, folder / name)
+    write_files(folder, TINY_OPTIONS, tiny_weights)
+    for name in ("text.txt", "corpus.txt", "heldout.txt", "other.txt", "corpus/part.txt"):
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(CORPUS)
+    (folder / "words.txt").write_text("bow\narrow\nship\n")
+    return folder
+
+
+@pytest.fixture
+def workplace(prepared, tmp_path, monkeypatch):
+    """A copy of that folder to work in."""
+    shutil.copytree(prepared, tmp_path, dirs_exist_ok=True)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MPLBACKEND", "agg")
+
+
+@pytest.mark.usefixtures("workplace")
+@pytest.mark.parametrize("page", PAGES, ids=NAMES)
+def test_code_of_the_page_runs_and_gives_what_its_comments_say(page):
+    if library := missing_library(page):
+        pytest.skip(f"needs {library}")
+    names = {}
+    for block in blocks_of(page):
+        if block.language == "python" and block.is_run:
+            run_python(block, page, names)
+        elif block.language == "sh" and block.is_run:
+            for words in commands_of(block):
+                if words[0] in QUICK:
+                    cli.main(parse(words), standalone_mode=False)
+
+
+@pytest.mark.parametrize("words", COMMANDS)
+def test_options_of_the_line_exist(words):
+    parse(words)
+
+
+def test_every_verb_is_shown_on_some_page():
+    assert {words.values[0][0] for words in COMMANDS} >= set(VERBS)
+
+
+def test_a_page_that_says_what_is_not_so_is_found(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("```python\nnumbers = [1, 2]\nsum(numbers)  # 4\n```\n")
+    with pytest.raises(AssertionError, match=r"page.md:3"):
+        run_python(blocks_of(page)[0], page, {})
+    check_shown(0.8349, "0.83", "")
+    check_shown(3, "as many as there are", "")
+
+
+def test_commands_are_found_wherever_they_stand():
+    text = (
+        "echo x | elmo score - -m model > out\ntorchrun -m elmo pretrain \\\n  --out run  # why\n"
+    )
+    assert commands_of(Block("sh", text, 1)) == [
+        ["score", "-", "-m", "model"],
+        ["pretrain", "--out", "run"],
+    ]
+    assert not commands_of(Block("sh", "pip install elmo\npython -m benchmarks.state\n", 1))
+
+
+def test_few_blocks_are_left_out_and_say_why():
+    left_out = [block for page in PAGES for block in blocks_of(page) if not block.is_run]
+    assert len(left_out) <= 8
+    assert all(len(block.text.partition(os.linesep)[0]) > 35 for block in left_out)

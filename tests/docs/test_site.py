@@ -1,0 +1,58 @@
+"""The site: built strictly from docs/ and the docstrings, and whole without a network."""
+
+import re
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """The built site, as `make docs` builds it: a warning is an error."""
+    pytest.importorskip("furo", reason="needs the extra docs")
+    folder = tmp_path_factory.mktemp("site")
+    words = [sys.executable, "-m", "sphinx", "--fail-on-warning", "--keep-going", "--quiet"]
+    done = subprocess.run([*words, ROOT / "docs", folder], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+class Loaded(HTMLParser):
+    """The addresses that a browser fetches by itself when it opens a page."""
+
+    def __init__(self):
+        super().__init__()
+        self.addresses = []
+
+    def handle_starttag(self, tag, attrs):
+        named = dict(attrs)
+        if tag == "link" and named.get("rel") not in ("canonical", "author"):
+            self.addresses.append(named["href"])
+        self.addresses += [named[name] for name in ("src", "srcset", "data") if named.get(name)]
+
+
+def test_a_browser_asks_no_other_host_for_anything(site):
+    pages = sorted(site.rglob("*.html"))
+    assert len(pages) > 20
+    for page in pages:
+        reader = Loaded()
+        reader.feed(page.read_text(encoding="utf-8"))
+        assert reader.addresses
+        assert not [address for address in reader.addresses if re.match(r"(\w+:)?//", address)]
+    for sheet in site.rglob("*.css"):
+        assert not re.search(r"(url\(|@import)\s*['\"]?(https?:)?//", sheet.read_text())
+
+
+def test_the_reference_has_the_public_names_and_the_verbs(site):
+    import elmo
+    from elmo.cli.main import VERBS
+
+    python = (site / "reference" / "python.html").read_text(encoding="utf-8")
+    assert [name for name in elmo.__all__ if f'id="elmo.{name}"' not in python] == []
+    command_line = (site / "reference" / "command-line.html").read_text(encoding="utf-8")
+    assert [verb for verb in VERBS if f'id="elmo-{verb}"' not in command_line] == []
