@@ -46,10 +46,18 @@ def command_line() -> Iterator[str]:
     yield "# Command line"
     context = click.Context(cli, info_name="elmo")
     for verb in VERBS:
-        for parameter in cli.get_command(context, verb).params:
-            shown = (parameter.metavar or parameter.name.upper(),)
-            names = parameter.opts if isinstance(parameter, click.Option) else shown
-            yield f"elmo {verb} {' '.join(names)}"
+        yield from parameters(cli.get_command(context, verb), context, f"elmo {verb}")
+
+
+def parameters(command: click.Command, context: click.Context, called: str) -> Iterator[str]:
+    """Those of a command, and of the commands in it."""
+    for parameter in command.params:
+        shown = (parameter.metavar or parameter.name.upper(),)
+        names = parameter.opts if isinstance(parameter, click.Option) else shown
+        yield f"{called} {' '.join(names)}"
+    if isinstance(command, click.Group):
+        for name in command.list_commands(context):
+            yield from parameters(command.get_command(context, name), context, f"{called} {name}")
 
 
 def public_face() -> str:

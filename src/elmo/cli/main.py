@@ -25,6 +25,7 @@ VERBS = (
     "pretrain",
     "finetune",
     "evaluate",
+    "probe",
     "export-static",
     "convert",
     "info",

@@ -1,0 +1,1 @@
+"""Probes: what the layers of a model know, measured as the papers did, with the model frozen."""

@@ -1,0 +1,64 @@
+"""Parts of speech, by tags that only the spelling tells, and by tags that only the context does."""
+
+import pytest
+
+from elmo.probes.pos import probe_pos
+
+WORDS = ["bow", "arrow", "ship", "string"]
+
+
+def conllu(sentences):
+    return "\n".join(
+        "".join(
+            f"{k}\t{word}\t_\t_\t{tag}\t_\t_\t_\t_\t_\n" for k, (word, tag) in enumerate(words, 1)
+        )
+        for words in sentences
+    )
+
+
+@pytest.fixture
+def by_context(tmp_path):
+    """A word's tag is the word after it: spelling says nothing, the backward direction all."""
+    pairs = [(one, other) for one in WORDS for other in WORDS]
+    text = conllu([[(one, other), (other, "LAST")] for one, other in pairs] * 60)
+    (tmp_path / "context.conllu").write_text(text)
+    return tmp_path / "context.conllu"
+
+
+@pytest.fixture
+def by_spelling(tmp_path):
+    """A word's tag is its own letters."""
+    text = conllu([[(one, one), (other, other)] for one in WORDS for other in WORDS] * 60)
+    (tmp_path / "spelling.conllu").write_text(text)
+    return tmp_path / "spelling.conllu"
+
+
+def accuracies(measured):
+    return {name: numbers[0] for name, numbers in measured.rows.items()}
+
+
+def test_what_spelling_tells_every_layer_knows(elmo, by_spelling):
+    found = accuracies(probe_pos(elmo, by_spelling, by_spelling))
+    assert found == {
+        "commonest tag of the word": 100,
+        "layer 0": 100,
+        "layer 1": 100,
+        "layer 2": 100,
+    }
+
+
+def test_what_context_tells_only_layers_above_the_first_know(elmo, by_context, tmp_path):
+    (tmp_path / "glove.txt").write_text("bow 1 0\narrow 0 1\nship -1 0\n")  # not string
+    measured = probe_pos(elmo, by_context, by_context, glove_path=tmp_path / "glove.txt")
+    found = accuracies(measured)
+    # Half of the tags are LAST, so by spelling alone it is best to say nothing else.
+    assert found["layer 0"] == found["static vectors"] == 50
+    assert found["layer 1"] > 90
+    assert found["layer 2"] > 90
+    assert measured.settings["different tags"] == 5
+
+
+def test_a_tag_that_was_not_learned_is_never_right(elmo, by_spelling, tmp_path):
+    (tmp_path / "test.conllu").write_text(conllu([[("bow", "bow"), ("bow", "OTHER")]]))
+    found = accuracies(probe_pos(elmo, by_spelling, tmp_path / "test.conllu"))
+    assert set(found.values()) == {50}
