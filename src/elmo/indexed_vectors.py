@@ -101,6 +101,15 @@ class IndexedVectors:
         cosines: Array = dots / np.maximum(lengths, 1e-12)
         return cosines
 
+    def mixed(self, weights: Array, rows: slice) -> Array:
+        """The mix of layers (L+1,) of tokens that stand together: (n, D), float32."""
+        words = self.words[self.word_of[rows]].astype(np.float32)  # (n, P), for each direction
+        mix: Array = weights[0] * np.tile(words, self.contexts[0].shape[1] // words.shape[1])
+        for layer, weight in zip(self.contexts, weights[1:], strict=True):
+            if weight:
+                mix += weight * layer[rows].astype(np.float32)
+        return mix
+
     def word_cosines(self, vector: Array) -> Array:
         """Between a vector (P,) and layer 0 of every word: (U,)."""
         table, wanted = torch.from_numpy(self.words).float(), torch.from_numpy(vector)

@@ -52,6 +52,10 @@ class IndexedWords:
             bisect_right(self.spellings, folded, key=str.casefold),
         )
 
+    def count(self, numbers: range) -> int:
+        """How often words of these numbers stand in the text."""
+        return int(self.first_rows[numbers.stop] - self.first_rows[numbers.start])
+
     def rows_of(self, numbers: range) -> Numbers:
         """Where words of these numbers stand, in the order of the text."""
         return np.sort(self.rows[self.first_rows[numbers.start] : self.first_rows[numbers.stop]])

@@ -2,6 +2,7 @@
 
 In: a folder that `build_index` made, and the model that made it. Out: the occurrences nearest to a
 word in its sentence, and the words nearest to it without one, by their spelling alone (layer 0).
+All occurrences that are asked for are compared; if they are very many, those that a graph finds.
 Nothing is read before it is needed: all files are mapped into memory.
 Shapes: N tokens of the text, L+1 layers, D width, P projection.
 """
@@ -26,11 +27,16 @@ from elmo.indexed_vectors import IndexedVectors
 from elmo.indexed_words import IndexedWords
 from elmo.kept_lines import KeptLines
 from elmo.occurrence import Occurrence
+from elmo.word_graph import WordGraph
 
 FORMAT_VERSION = 2
 SETTINGS, SENTENCES, FIRST_TOKENS = "index.json", "sentences.jsonl", "first_tokens.bin"
 # So many of the best are sorted first; the others only if these are not enough.
 SORTED_FIRST = 256
+# So many numbers are compared in some milliseconds; among more the graph looks first.
+MOST_COMPARED = 2**22
+# How many rows the graph is asked for, one after the other, until there are enough among them.
+LOOKS = (128, 1024)
 
 Array = NDArray[Any]
 Numbers = NDArray[np.int64]
@@ -55,12 +61,17 @@ class SimilarWord:
 class WordIndex:
     """The words of a text, each with its vectors."""
 
-    def __init__(self, folder: Path, elmo: Elmo) -> None:
-        """Open the index that `build_index` kept in a folder, if this model made it."""
+    def __init__(self, folder: Path, elmo: Elmo, *, most_compared: int = MOST_COMPARED) -> None:
+        """Open the index that `build_index` kept in a folder, if this model made it.
+
+        If there is a graph, it is used where more than `most_compared` numbers were to be compared.
+        """
+        self._most_compared = most_compared
         try:
             settings = json.loads((folder / SETTINGS).read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
             raise _not_whole(folder, error) from error
+        mix = settings.pop("layers", None) if isinstance(settings, dict) else None
         if settings != index_settings(elmo.bilm):
             raise CheckpointError(
                 f"{folder}: an index of another model or of another version of this package, "
@@ -71,6 +82,7 @@ class WordIndex:
             self._first_tokens = np.memmap(folder / FIRST_TOKENS, np.int64, "r").view(np.ndarray)
             self._words = IndexedWords.open(folder)
             self._vectors = IndexedVectors.open(folder, elmo.bilm.config)
+            self._graph = None if mix is None else WordGraph(folder, np.array(mix), len(self))
             self._check_lengths()
         except (OSError, ValueError) as error:
             raise _not_whole(folder, error) from error
@@ -94,6 +106,11 @@ class WordIndex:
         return len(self._words.spellings)
 
     @property
+    def has_graph(self) -> bool:
+        """Whether there is a graph, by which any word is searched without a look at all."""
+        return self._graph is not None
+
+    @property
     def projection_dim(self) -> int:
         """Width of a word's vector without context."""
         return int(self._vectors.words.shape[1])
@@ -112,13 +129,17 @@ class WordIndex:
         `word`: only occurrences of it, capital letters or not; `besides`: not in this sentence.
         """
         weights = one_mix(mix, len(layers))
-        rows = None if word is None else self._words.rows_of(self._words.numbers(word))
         vector = weights @ layers.astype(np.float32)  # (D,)
-        cosines = self._vectors.cosines(vector, weights, rows)
-        return [
-            Neighbor(occurrence, float(cosines[place]))
-            for place, occurrence in self._best(cosines, rows, k, besides)
-        ]
+        found: list[Neighbor] = []
+        for rows in self._candidates(vector, weights, word, 4 * k):
+            cosines = self._vectors.cosines(vector, weights, rows)
+            found = [
+                Neighbor(occurrence, float(cosines[place]))
+                for place, occurrence in self._best(cosines, rows, k, besides)
+            ]
+            if len(found) == k:
+                break
+        return found
 
     def similar_words(self, vector: Array, k: int, *, besides: str = "") -> list[SimilarWord]:
         """The `k` distinct words nearest to a word's layer 0, (P,), capital letters or not."""
@@ -131,6 +152,26 @@ class WordIndex:
             if len(found) == k:
                 break
         return list(found.values())
+
+    def _candidates(
+        self, vector: Array, weights: Array, word: str | None, at_least: int
+    ) -> Iterator[Numbers | None]:
+        """Rows to compare: what the graph finds, if there are many, and at last all there are."""
+        numbers = range(self.n_words) if word is None else self._words.numbers(word)
+        is_much = self._words.count(numbers) * len(vector) > self._most_compared
+        if self._graph is not None and is_much and self._graph.links(weights):
+            for look in LOOKS:
+                rows = self._graph.near(vector, max(look, at_least))
+                words = self._vectors.word_of[rows]
+                # As many of the word as there are among the nearest of all: they are its nearest.
+                yield rows[(words >= numbers.start) & (words < numbers.stop)]
+        elif self._graph is not None and is_much and word is None:
+            raise ConfigError(
+                f"the graph of these {len(self):,} words is of other layers than the weights "
+                f"{weights.tolist()}, expected {self._graph.weights.tolist()}; ask for these, for "
+                "one word only, or build another index with --layers"
+            )
+        yield None if word is None else self._words.rows_of(numbers)
 
     def _best(
         self, cosines: Array, rows: Numbers | None, k: int, besides: Sequence[str] | None

@@ -77,7 +77,12 @@ def test_an_index_answers_as_the_text(run, folder, text, tmp_path):
     first = run(*ask, text)
     assert json.loads(first.out)["in_context"][0]["tokens"][-1] == "."
     made = run("index", text, "-o", tmp_path / "index", "-m", folder, "--json")
-    assert json.loads(made.out) == {"n_tokens": 14, "n_sentences": 3, "n_words": 12}
+    assert json.loads(made.out) == {
+        "n_tokens": 14,
+        "n_sentences": 3,
+        "n_words": 12,
+        "has_graph": False,
+    }
     again = run(*ask, tmp_path / "index")
     # The same sentences in the same order; a similarity may differ in its last bits.
     assert _rounded(json.loads(again.out)) == _rounded(json.loads(first.out))

@@ -18,28 +18,40 @@ from elmo.cli.options import model_option
     help="The folder to make; an index that is there is replaced.",
 )
 @model_option
+@click.option(
+    "--layers",
+    default="top",
+    show_default=True,
+    help="What the graph of a large text links: top, average, or the number of a layer.",
+)
+@click.option("--exact", is_flag=True, help="No graph: a search for any word compares all of them.")
 @click.option("--tokens", is_flag=True, help="A line of the text is tokens, with spaces.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object, for a program to read.")
-def index(text: str, out: Path, model: Path, tokens: bool, as_json: bool) -> None:
+def index(
+    text: str, out: Path, model: Path, layers: str, exact: bool, tokens: bool, as_json: bool
+) -> None:
     """Index every word of a text where it stands.
 
     TEXT is a file, a folder or a glob of files: plain, .gz or .xz, one paragraph a line.
     """
-    from elmo.build_index import build_index, read_sentences
+    from elmo.build_index import GRAPH_FROM, build_index, read_sentences
     from elmo.elmo import Elmo
     from elmo.shards import find_shards
 
     sentences = read_sentences(find_shards(text), is_tokenised=tokens)
-    made = build_index(Elmo.load(model), sentences, out)
+    made = build_index(
+        Elmo.load(model), sentences, out, layers=layers, graph_from=None if exact else GRAPH_FROM
+    )
     counts = {
         "n_tokens": len(made),
         "n_sentences": len(made.sentences),
         "n_words": made.n_words,
+        "has_graph": made.has_graph,
     }
     if as_json:
         click.echo(json.dumps(counts))
         return
     click.echo(
         f"{out}: {len(made):,} words, {made.n_words:,} of them different, "
-        f"in {len(made.sentences):,} sentences"
+        f"in {len(made.sentences):,} sentences{', with a graph' if made.has_graph else ''}"
     )
