@@ -22,7 +22,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 SHIPPED_MODEL = Path(elmo.__file__).parent / "models" / "english" / "config.json"
 NOT_RUN = "# not run in the tests: "
 # Verbs that take a moment with a tiny model.
-QUICK = ("embed", "score", "neighbors", "evaluate", "export-static", "convert", "info")
+QUICK = ("embed", "score", "index", "neighbors", "evaluate", "export-static", "convert", "info")
 # Libraries of the extras; a page that imports one is skipped where it is absent.
 OPTIONAL = {
     "flair",
