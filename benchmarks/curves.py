@@ -8,7 +8,7 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from elmo.report import read_metrics
+from elmo.metrics_file import read_metrics
 
 
 def main() -> None:

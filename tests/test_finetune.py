@@ -12,10 +12,10 @@ from elmo.config import tiny
 from elmo.corpus import build_cache
 from elmo.errors import ConfigError
 from elmo.finetune import DEFAULTS, finetune
+from elmo.metrics_file import read_metrics
 from elmo.pretrain import pretrain
 from elmo.pretrain_config import read_config, read_over
 from elmo.processes import Processes
-from elmo.report import read_metrics
 from elmo.trainer import Texts
 
 ALONE = Processes(0, 1, torch.device("cpu"))

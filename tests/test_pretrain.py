@@ -21,10 +21,10 @@ from elmo.checkpoint import Model
 from elmo.corpus import build_cache
 from elmo.errors import CheckpointError, ConfigError, ElmoError
 from elmo.learner import Learner
+from elmo.metrics_file import read_metrics
 from elmo.pretrain import pretrain
 from elmo.pretrain_config import PretrainConfig, read_config
 from elmo.processes import Processes
-from elmo.report import read_metrics
 from elmo.run_folder import RunFolder
 from elmo.softmax import build_head
 from elmo.stream_batch import WordEncoder

@@ -216,6 +216,15 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise ConfigError(f"{path}: not TOML ({error}); correct the file") from error
 
 
+def merge(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
+    """Nested mappings with those above written over those below."""
+    merged = dict(below)
+    for key, value in above.items():
+        is_group = isinstance(value, dict) and isinstance(merged.get(key), dict)
+        merged[key] = merge(merged[key], value) if is_group else value
+    return merged
+
+
 def apply_sets(mapping: dict[str, Any], sets: Sequence[str]) -> dict[str, Any]:
     """A copy of nested mappings with `a.b=value` entries written into it."""
     changed: dict[str, Any] = json.loads(json.dumps(mapping))

@@ -6,7 +6,7 @@ In: `metrics.jsonl`. Out: a PNG, where matplotlib is installed.
 import logging
 from pathlib import Path
 
-from elmo.report import read_metrics
+from elmo.metrics_file import read_metrics
 
 log = logging.getLogger(__name__)
 

@@ -153,6 +153,12 @@ def build_adagrad(dense: Parameters, sparse: Parameters, *, initial_sum: float =
     return Optimiser(dense, optimiser, AdagradRows(sparse, initial_sum))
 
 
+def build_adadelta(dense: Parameters, *, rho: float) -> Optimiser:
+    """Adadelta, which none of our sparse parameters need."""
+    optimiser = torch.optim.Adadelta([{"params": list(dense.values())}], lr=0.0, rho=rho)
+    return Optimiser(dense, optimiser, AdagradRows({}, 0.0))
+
+
 def clip_gradients(parameters: Iterable[nn.Parameter], longest: float) -> float:
     """Scale all gradients to a joint length of at most `longest`; gives the length before."""
     gradients = []

@@ -14,6 +14,7 @@ from elmo.config import (
     BiLMConfig,
     apply_sets,
     from_mapping,
+    merge,
     not_positive,
     preset,
     raise_problems,
@@ -176,14 +177,5 @@ def read_config(size: str | None, path: Path | None, sets: Sequence[str]) -> Pre
 def read_over(start: dict[str, Any], path: Path | None, sets: Sequence[str]) -> PretrainConfig:
     """Settings from nested mappings, a TOML file over them, and `group.name=value` over both."""
     mapping = {} if path is None else read_toml(path)
-    merged = apply_sets(_merge(start, mapping), sets)
+    merged = apply_sets(merge(start, mapping), sets)
     return from_mapping(PretrainConfig, merged, str(path or "the settings"))
-
-
-def _merge(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
-    """Nested mappings with those above written over those below."""
-    merged = dict(below)
-    for key, value in above.items():
-        is_group = isinstance(value, dict) and isinstance(merged.get(key), dict)
-        merged[key] = _merge(merged[key], value) if is_group else value
-    return merged

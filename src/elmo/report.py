@@ -5,17 +5,15 @@ stopped. Only the first of several processes reports.
 """
 
 import dataclasses
-import json
 import logging
-import os
 from pathlib import Path
 from types import TracebackType
-from typing import Any
 
 from tqdm import tqdm
 from tqdm.contrib.logging import logging_redirect_tqdm
 
 from elmo.evaluate import Perplexity
+from elmo.metrics_file import MetricsFile
 
 log = logging.getLogger(__name__)
 
@@ -25,15 +23,10 @@ class Report:
 
     def __init__(self, path: Path, last_step: int, *, is_silent: bool) -> None:
         """Go on after `last_step`: what a killed run said past it is taken back."""
-        self._is_silent = is_silent
         self._perplexity: Perplexity | None = None
         self._redirection = logging_redirect_tqdm()
         self._bar = tqdm(initial=last_step, unit="step", disable=True if is_silent else None)
-        self._board: Any = None
-        if not is_silent:
-            _keep_lines(path, last_step)
-            self._file = path.open("a", encoding="utf-8")
-            self._board = _open_board(path.parent / "tensorboard", last_step)
+        self._metrics = None if is_silent else MetricsFile(path, last_step)
 
     def __enter__(self) -> "Report":
         self._redirection.__enter__()
@@ -46,10 +39,8 @@ class Report:
         traceback: TracebackType | None,
     ) -> None:
         self._bar.close()
-        if not self._is_silent:
-            self._file.close()
-        if self._board is not None:
-            self._board.close()
+        if self._metrics is not None:
+            self._metrics.close()
         self._redirection.__exit__(kind, error, traceback)
 
     def tell_step(self, step: int, n_planned: int | None, values: dict[str, float]) -> None:
@@ -78,36 +69,5 @@ class Report:
         )
 
     def _write(self, step: int, values: dict[str, float]) -> None:
-        if self._is_silent:
-            return
-        self._file.write(json.dumps({"step": step} | values) + "\n")
-        self._file.flush()
-        if self._board is not None:
-            for name, value in values.items():
-                self._board.add_scalar(name, value, step)
-
-
-def read_metrics(path: Path) -> list[dict[str, Any]]:
-    """All whole lines; the last may have been cut by a kill or a full disk."""
-    lines = []
-    for text in path.read_text(encoding="utf-8").split("\n") if path.exists() else []:
-        try:
-            lines.append(json.loads(text))
-        except ValueError:
-            continue
-    return lines
-
-
-def _keep_lines(path: Path, last_step: int) -> None:
-    kept = [line for line in read_metrics(path) if line["step"] <= last_step]
-    unfinished = path.with_suffix(".unfinished")
-    unfinished.write_text("".join(json.dumps(line) + "\n" for line in kept), encoding="utf-8")
-    os.replace(unfinished, path)
-
-
-def _open_board(folder: Path, last_step: int) -> Any:  # noqa: ANN401 - of an optional package
-    try:
-        from torch.utils.tensorboard import SummaryWriter
-    except ImportError:
-        return None
-    return SummaryWriter(str(folder), purge_step=last_step + 1)
+        if self._metrics is not None:
+            self._metrics.write(step, values)

@@ -1,4 +1,4 @@
-"""`elmo evaluate`: how well a model foresees a text it never saw."""
+"""`elmo evaluate`: how well a model does on data it never saw."""
 
 import dataclasses
 import json
@@ -9,10 +9,17 @@ import click
 
 @click.command()
 @click.argument("model", type=click.Path(path_type=Path))
-@click.argument("text", metavar="GLOB")
+@click.argument("text", metavar="FILE")
 @click.option("--softmax", type=click.Path(path_type=Path), help="Official softmax weights.")
 @click.option("--vocabulary", type=click.Path(path_type=Path), help="Their words, one a line.")
 @click.option("--tokens", is_flag=True, help="The text is tokenised, a sentence a line.")
+@click.option(
+    "bilm",
+    "--model",
+    "-m",
+    type=click.Path(path_type=Path),
+    help="The biLM of a task model, if it is not where it was in training.",
+)
 @click.option("--json", "as_json", is_flag=True, help="One JSON object, for a program to read.")
 def evaluate(
     model: Path,
@@ -20,20 +27,29 @@ def evaluate(
     softmax: Path | None,
     vocabulary: Path | None,
     tokens: bool,
+    bilm: Path | None,
     as_json: bool,
 ) -> None:
-    """Measure the perplexity of MODEL on a text.
+    """Measure MODEL on a text, or on data of its task.
 
-    With the full softmax, each sentence from its start.
+    A biLM is measured by perplexity on a text (FILE may be a glob), with the full softmax, each
+    sentence from its start. Sentence ends count as words. Bits per character charge 8 bits for
+    each byte of an unknown word, so that models with different vocabularies can be compared.
 
-    Sentence ends count as words. Bits per character charge 8 bits for each byte of an unknown
-    word, so that models with different vocabularies can be compared.
+    A task model, which `elmo train` wrote, is measured by the scores of its task on a data FILE.
     """
     from elmo.elmo import Elmo
     from elmo.evaluate import measure_text
+    from elmo.tasks.saved_task import is_task_folder, open_task
 
-    opened = Elmo.load(model, softmax=softmax, vocabulary=vocabulary).model
-    measured = dataclasses.asdict(measure_text(opened, text, is_tokenised=tokens))
+    if is_task_folder(model):
+        if softmax is not None or vocabulary is not None or tokens:
+            raise click.UsageError("--softmax, --vocabulary and --tokens are for a biLM's text.")
+        trained = open_task(model, bilm_path=bilm)
+        measured = dict(trained.measure(trained.read(Path(text))))
+    else:
+        opened = Elmo.load(model, softmax=softmax, vocabulary=vocabulary).model
+        measured = dataclasses.asdict(measure_text(opened, text, is_tokenised=tokens))
     if as_json:
         click.echo(json.dumps(measured))
         return

@@ -24,6 +24,8 @@ VERBS = (
     "serve",
     "pretrain",
     "finetune",
+    "train",
+    "predict",
     "evaluate",
     "probe",
     "export-static",

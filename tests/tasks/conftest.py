@@ -1,0 +1,59 @@
+"""Tiny tasks, and a biLM on disk for them."""
+
+import pytest
+
+from elmo.elmo import Elmo
+from elmo.tasks import find_task
+from elmo.tasks.layer_source import LayerSource
+from elmo.tasks.task_config import read_config
+from elmo.tasks.train_task import train_task
+from tests.conftest import TINY_OPTIONS
+from tests.random_models import build_bilm, random_weights
+from tests.tasks.tiny_tasks import TINY_TASKS
+
+
+@pytest.fixture(scope="session")
+def bilm_folder(tmp_path_factory):
+    """The tiny model's folder."""
+    from elmo.checkpoint import Model
+
+    folder = tmp_path_factory.mktemp("bilm") / "model"
+    Elmo(Model(build_bilm(TINY_OPTIONS, random_weights(TINY_OPTIONS, seed=1)))).save(folder)
+    return folder
+
+
+@pytest.fixture(params=TINY_TASKS, ids=lambda tiny: tiny.name)
+def tiny(request):
+    """Each task in turn."""
+    return request.param
+
+
+@pytest.fixture
+def ner():
+    """The plainest of them."""
+    return TINY_TASKS[0]
+
+
+@pytest.fixture
+def train(bilm_folder, tmp_path):
+    """Train a tiny task into a folder of the test's; gives its result."""
+
+    def train(tiny, *sets, name="run", has_elmo=True, **more):
+        task = find_task(tiny.name)
+        file_sets = [s for s in tiny.sets if has_elmo or not s.startswith("elmo.")]
+        config = read_config(task.defaults(), None, [*file_sets, *sets], has_elmo=has_elmo)
+        path = tmp_path / tiny.file_name
+        path.write_text(tiny.content, encoding="utf-8")
+        return train_task(task, config, path, path, tmp_path / name, bilm=bilm_folder, **more)
+
+    return train
+
+
+@pytest.fixture
+def source(elmo):
+    """Layers of the tiny model, of any settings."""
+
+    def source(config, folder=None):
+        return LayerSource(elmo, config, folder)
+
+    return source

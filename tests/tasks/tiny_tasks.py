@@ -1,0 +1,72 @@
+"""Ten examples of each task, in its own file format, for what every task must be able to do.
+
+A new task adds its file here.
+"""
+
+from dataclasses import dataclass
+
+SMALL = ("words.dim=8", "words.min_count=1", "train.batch_size=4", "elmo.dropout=0")
+SMALL_TAGGER = (
+    *SMALL,
+    "chars.filters=[[2, 6]]",
+    "model.dim=12",
+    "model.dropout=0",
+    "optimiser.learning_rate=0.02",
+)
+
+
+@dataclass(frozen=True)
+class TinyTask:
+    name: str
+    file_name: str
+    content: str
+    sets: tuple[str, ...]
+    raw_text: str | None  # what `elmo predict` reads, if the task reads such
+
+
+NAMES = """\
+Ann/B-PER Lee/I-PER saw/O a/O bow/O ./O
+He/O left/O New/B-LOC York/I-LOC City/I-LOC ./O
+Bob/B-PER Ray/B-PER met/O Ann/B-PER ./O
+the/O bow/O of/O Rome/B-LOC
+Zürich/B-LOC is/O cold/O
+bow/O
+東京/B-LOC and/O Paris/B-LOC
+It/O was/O Ray/B-PER Lee/I-PER who/O ran/O
+no/O one/O here/O ?/O
+Ann/B-PER of/I-PER York/I-PER stood/O in/O York/B-LOC
+"""
+
+
+def as_columns(text, n_columns=2):
+    """A token a line, its label last."""
+    lines = []
+    for sentence in text.splitlines():
+        for token in sentence.split():
+            word, label = token.rsplit("/", 1)
+            lines.append("\t".join([word, *["_"] * (n_columns - 2), label]))
+        lines.append("")
+    return "\n".join(lines) + "\n"
+
+
+def as_conllu(text):
+    """The same in CoNLL-U, with the comments and rows that are not words."""
+    lines = []
+    for number, sentence in enumerate(text.splitlines()):
+        lines.append(f"# sent_id = {number}")
+        lines.append("\t".join(["1-2", "both", *["_"] * 8]))
+        for place, token in enumerate(sentence.split(), start=1):
+            word, label = token.rsplit("/", 1)
+            lines.append("\t".join([str(place), word, "_", label, *["_"] * 6]))
+        lines.append("\t".join(["1.1", "silent", *["_"] * 8]))
+        lines.append("")
+    return "\n".join(lines) + "\n"
+
+
+RAW = "Ann Lee left New York. She ran!\n\nZürich is cold.\n"
+
+TINY_TASKS = [
+    TinyTask("ner", "ner.conll", as_columns(NAMES), SMALL_TAGGER, RAW),
+    TinyTask("chunk", "chunk.txt", as_columns(NAMES, 3), SMALL_TAGGER, RAW),
+    TinyTask("pos", "pos.conllu", as_conllu(NAMES), SMALL_TAGGER, RAW),
+]
