@@ -14,8 +14,11 @@ from numpy.typing import NDArray
 from elmo.build_index import passing_index, read_sentences
 from elmo.elmo import Elmo
 from elmo.embedded import Layers
+from elmo.example_index import ExampleIndex
 from elmo.occurrence import Occurrence
 from elmo.word_index import Neighbor, SimilarWord, WordIndex
+
+Index = WordIndex | ExampleIndex
 
 
 @dataclass(frozen=True)
@@ -44,7 +47,7 @@ class Neighbors:
 
 def find_neighbors(
     elmo: Elmo,
-    index: WordIndex,
+    index: Index,
     occurrence: Occurrence,
     k: int,
     *,
@@ -57,7 +60,7 @@ def find_neighbors(
 
 
 def search(
-    index: WordIndex,
+    index: Index,
     occurrence: Occurrence,
     sentence_layers: NDArray[Any],
     k: int,
@@ -79,8 +82,13 @@ def search(
     )
 
 
-def open_index(elmo: Elmo, source: Path) -> WordIndex:
-    """The index that a folder holds, or one of a text file for as long as it is used."""
+def open_index(elmo: Elmo, source: Path | None = None) -> Index:
+    """The index that a folder holds, or one of a text file for as long as it is used.
+
+    Without a source: the sentences of the package.
+    """
+    if source is None:
+        return ExampleIndex(elmo)
     if source.is_dir():
         return WordIndex(source, elmo)
     return passing_index(elmo, read_sentences([source]))

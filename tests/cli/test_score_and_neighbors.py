@@ -96,5 +96,12 @@ def _rounded(value):
     return round(value, 4) if isinstance(value, float) else value
 
 
+def test_without_a_text_neighbors_are_of_the_packages_own_sentences(run, folder):
+    asked = run("neighbors", "They took another *bow*.", "-m", folder, "-k", "99", "--json")
+    found = [" ".join(near["tokens"]) for near in json.loads(asked.out)["in_context"]]
+    assert "I took a bow ." in found
+    assert all("bow" in tokens.casefold().split() for tokens in found)
+
+
 def test_a_sentence_without_a_marked_word_is_refused(refused, folder, text):
     assert "asterisks" in refused("neighbors", "a bow", "--text", text, "-m", folder)

@@ -12,9 +12,8 @@ from elmo.cli.options import model_option
 @click.argument("sentence")
 @click.option(
     "--text",
-    required=True,
     type=click.Path(path_type=Path),
-    help="Where to look: a text file, or a folder of `elmo index`.",
+    help="Where to look: a text file, or a folder of `elmo index`.  [default: WordNet's examples]",
 )
 @model_option
 @click.option("-k", default=10, show_default=True, type=click.IntRange(1), help="How many.")
@@ -25,7 +24,7 @@ from elmo.cli.options import model_option
 @click.option("--json", "as_json", is_flag=True, help="One JSON object, for a program to read.")
 def neighbors(
     sentence: str,
-    text: Path,
+    text: Path | None,
     model: Path,
     k: int,
     any_word: bool,

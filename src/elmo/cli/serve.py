@@ -14,7 +14,8 @@ from elmo.cli.options import model_option
 @click.option(
     "--text",
     type=click.Path(path_type=Path),
-    help="To find neighbours in: a text file, or a folder of `elmo index`.",
+    help="To find neighbours in: a text file, or a folder of `elmo index`.  "
+    "[default: WordNet's examples]",
 )
 @click.option(
     "--task",
@@ -60,6 +61,5 @@ def serve(
     settings = read_config(config, sets, host, port)
     token = read_token(token_file, token_variable)
     elmo = Elmo.load(model)
-    index = None if text is None else open_index(elmo, text)
-    service = Service(elmo, str(model), index, load_tasks(tasks, elmo))
+    service = Service(elmo, str(model), open_index(elmo, text), load_tasks(tasks, elmo))
     run(service, settings, token, click.echo)

@@ -13,13 +13,12 @@ from numpy.typing import NDArray
 
 from elmo.elmo import Elmo
 from elmo.embedded import Layers
-from elmo.neighbors import Neighbors, search
+from elmo.neighbors import Index, Neighbors, search
 from elmo.occurrence import Occurrence
 from elmo.score import Substitute
 from elmo.scored import ScoredSentence
 from elmo.serve.batching import Operation
 from elmo.serve.tasks import TaskModel
-from elmo.word_index import WordIndex
 
 Array = NDArray[Any]
 Tokens = Sequence[str]
@@ -57,7 +56,7 @@ class Service:
 
     elmo: Elmo
     name: str
-    index: WordIndex | None = None
+    index: Index | None = None
     tasks: Mapping[str, TaskModel] | None = None
 
     @property
