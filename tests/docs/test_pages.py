@@ -1,7 +1,10 @@
 """Every Python block of README and docs/ runs, and every `elmo` line is one that `elmo` takes."""
 
+import io
+import lzma
 import os
 import shutil
+import sys
 
 import pytest
 
@@ -22,6 +25,7 @@ from tests.docs.pages import (
 from tests.random_models import write_files
 
 NAMES = [page.relative_to(ROOT).as_posix() for page in PAGES]
+PIPED = CORPUS.encode()  # what stands before a pipe
 COMMANDS = [
     pytest.param(words, id=f"{name}: elmo {' '.join(words)}")
     for name, page in zip(NAMES, PAGES, strict=True)
@@ -35,12 +39,14 @@ COMMANDS = [
 def prepared(tmp_path_factory, scoring_model, tiny_weights):
     """A folder with what the pages name: models, texts, lists of words."""
     folder = tmp_path_factory.mktemp("prepared")
-    for name in ("model", "runs/mine/model"):
+    for name in ("model", "runs/mine/model", "runs/domain/model"):
         shutil.copytree(scoring_model, folder / name)
     write_files(folder, TINY_OPTIONS, tiny_weights)
     for name in ("text.txt", "corpus.txt", "heldout.txt", "other.txt", "corpus/part.txt"):
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text(CORPUS)
+    with lzma.open(folder / "corpus" / "part.txt.xz", "wt", encoding="utf-8") as file:
+        file.write(CORPUS)
     (folder / "words.txt").write_text("bow\narrow\nship\n")
     return folder
 
@@ -55,7 +61,7 @@ def workplace(prepared, tmp_path, monkeypatch):
 
 @pytest.mark.usefixtures("workplace")
 @pytest.mark.parametrize("page", PAGES, ids=NAMES)
-def test_code_of_the_page_runs_and_gives_what_its_comments_say(page):
+def test_code_of_the_page_runs_and_gives_what_its_comments_say(page, monkeypatch):
     if library := missing_library(page):
         pytest.skip(f"needs {library}")
     names = {}
@@ -65,6 +71,7 @@ def test_code_of_the_page_runs_and_gives_what_its_comments_say(page):
         elif block.language == "sh" and block.is_run:
             for words in commands_of(block):
                 if words[0] in QUICK:
+                    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(PIPED)))
                     cli.main(parse(words), standalone_mode=False)
 
 
