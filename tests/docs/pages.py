@@ -76,13 +76,17 @@ def commands_of(block: Block) -> list[list[str]]:
 
 def parse(words: list[str]) -> list[str]:
     """Hold a command against the real command line; give the words to run it with here."""
-    verb = cli.get_command(click.Context(cli), words[0])
-    assert verb is not None, f"there is no verb {words[0]}"
-    options = {name for parameter in verb.params for name in parameter.opts}
+    command: click.Command = cli
+    n_names = 0  # of a verb, and of its own verb if it has such
+    while isinstance(command, click.Group):
+        found = command.get_command(click.Context(command), words[n_names])
+        assert found is not None, f"{command.name} has no verb {words[n_names]}"
+        command, n_names = found, n_names + 1
+    options = {name for parameter in command.params for name in parameter.opts}
     names_model = {"-m", "--model"} & set(words)
     if "--model" in options and not names_model and not SHIPPED_MODEL.exists():
         words = [*words, "--model", "model"]
-    verb.make_context(words[0], words[1:])
+    command.make_context(" ".join(words[:n_names]), words[n_names:])
     return words
 
 
