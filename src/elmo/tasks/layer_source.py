@@ -69,7 +69,7 @@ class LayerSource:
         """The chosen layers of each sentence, (T, L, D)."""
         keys = [tuple(tokens) for tokens in sentences]
         new = [key for key in dict.fromkeys(keys) if key not in self._kept]
-        found = dict(zip(new, self._embed(new), strict=True))
+        found = dict(zip(new, self._embed(new), strict=True)) if new else {}
         arrays = (found[key] if key in found else self._kept[key] for key in keys)
         return [array[:, self._layers, self._columns] for array in arrays]
 

@@ -71,7 +71,9 @@ class ElmoConfig:
     has_gamma: Annotated[bool, "a learned factor of the mix; without, it stays 1"] = True
     direction: Annotated[Direction, "both halves of a vector, or one language model's"] = "both"
     dropout: Annotated[float, "of the mixed vectors"] = 0.5
-    state: Annotated[Literal["fresh", "carry"], "carry: from sentence to sentence"] = "fresh"
+    state: Annotated[
+        Literal["fresh", "warm", "carry"], "what each sentence starts from, as in Elmo.embed"
+    ] = "fresh"
 
     def __post_init__(self) -> None:
         """Check the numbers."""

@@ -156,7 +156,7 @@ class TaskTrainer:
         norm = clip_gradients(self._parameters.values(), math.inf if longest is None else longest)
         if not math.isfinite(norm):
             raise ElmoError(
-                f"step {self._step}: the loss is {float(loss):.4g} and the gradient's length "
+                f"step {self._step}: the loss is {loss.item():.4g} and the gradient's length "
                 f"{norm:.4g}, expected numbers: training came apart; start anew with a lower "
                 "optimiser.learning_rate or optimiser.clip_norm"
             )
@@ -204,7 +204,7 @@ class TaskTrainer:
             "n_dev": len(self._dev),
             "n_epochs": progress.n_epochs,
             "best_epoch": progress.best_epoch,
-            "curve": progress.curve,
+            "curve": list(progress.curve),
             "seconds": self._plan.seconds,
             "n_parameters": sum(p.numel() for p in self._parameters.values()),
             "mixes": progress.mixes,
