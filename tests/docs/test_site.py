@@ -54,5 +54,8 @@ def test_the_reference_has_the_public_names_and_the_verbs(site):
 
     python = (site / "reference" / "python.html").read_text(encoding="utf-8")
     assert [name for name in elmo.__all__ if f'id="elmo.{name}"' not in python] == []
+    adapters = (site / "reference" / "adapters.html").read_text(encoding="utf-8")
+    rooms = {path.stem for path in (ROOT / "src/elmo/adapters").glob("[!_]*.py")} - {"onnx_graph"}
+    assert [room for room in rooms if f'id="elmo.adapters.{room}.' not in adapters] == []
     command_line = (site / "reference" / "command-line.html").read_text(encoding="utf-8")
     assert [verb for verb in VERBS if f'id="elmo-{verb}"' not in command_line] == []
