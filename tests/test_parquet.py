@@ -28,15 +28,28 @@ def vectors_of(table, name="vector"):
 def test_rows_are_tokens_with_sentence_places_and_vectors(text, official, elmo, tmp_path):
     embed_file(text, tmp_path / "v.parquet", official, layers="top")
     table = parquet.read_table(tmp_path / "v.parquet")
-    assert table.column_names == ["sentence", "token", "start", "end", "vector"]
+    assert table.column_names == ["line", "sentence", "token", "start", "end", "vector"]
     assert table["vector"].type == pa.list_(pa.float32(), elmo.output_dim)
     lines = text.read_text(encoding="utf-8").splitlines()
     sentences = [tokenize(line).tokens for line in lines]
     assert table["sentence"].to_pylist() == [k for k in (0, 2, 3) for _ in sentences[k]]
-    for sentence, token, start, end in zip(*table.columns[:4], strict=True):
-        assert lines[sentence.as_py()][start.as_py() : end.as_py()] == token.as_py()
+    for line, _, token, start, end in zip(*table.columns[:5], strict=True):
+        assert lines[line.as_py()][start.as_py() : end.as_py()] == token.as_py()
     expected = np.concatenate([embedded.vectors("top") for embedded in elmo.embed(sentences)])
     np.testing.assert_allclose(vectors_of(table), expected, atol=1e-5)
+
+
+def test_tokens_of_a_split_paragraph_are_found_in_their_line(official, tmp_path):
+    paragraphs = ["One is here. Two is there.", "", "Three. Four. Five!"]
+    (tmp_path / "text.txt").write_text("\n".join(paragraphs))
+    embed_file(tmp_path / "text.txt", tmp_path / "v.parquet", official, reading="paragraphs")
+    rows = parquet.read_table(tmp_path / "v.parquet").to_pylist()
+    assert [paragraphs[row["line"]][row["start"] : row["end"]] for row in rows] == [
+        row["token"] for row in rows
+    ]
+    assert {(row["line"], row["sentence"]) for row in rows} == {
+        (0, 0), (0, 1), (2, 2), (2, 3), (2, 4)
+    }  # fmt: skip
 
 
 def test_several_layers_are_columns_and_half_precision_is_kept(text, official, elmo, tmp_path):
@@ -49,7 +62,7 @@ def test_several_layers_are_columns_and_half_precision_is_kept(text, official, e
         dtype="float16",
     )
     table = parquet.read_table(tmp_path / "v.parquet")
-    assert table.column_names[4:] == ["vector_0", "vector_1"]
+    assert table.column_names[5:] == ["vector_0", "vector_1"]
     assert table["vector_1"].type == pa.list_(pa.float16(), elmo.output_dim)
     assert set(table["start"].to_pylist()) == {None}
     sentences = [line.split() for line in text.read_text(encoding="utf-8").splitlines()]

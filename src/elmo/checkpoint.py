@@ -180,6 +180,19 @@ def sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def fingerprint(bilm: BiLM) -> str:
+    """The hash of all that a network's vectors depend on, in whatever format it was kept."""
+    lexicon = bilm.reader.lexicon
+    words = None if lexicon.words is None else lexicon.words.words
+    digest = hashlib.sha256(
+        json.dumps([to_mapping(bilm.config), words, lexicon.characters]).encode()
+    )
+    for name, tensor in bilm.state_dict().items():
+        digest.update(name.encode())
+        digest.update(tensor.detach().cpu().contiguous().numpy())
+    return digest.hexdigest()
+
+
 def default_card(model: Model) -> str:
     """A model card that says what can be said without knowing the text it learned from."""
     config, lstm = model.bilm.config, model.bilm.config.lstm

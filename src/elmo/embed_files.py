@@ -7,14 +7,13 @@ the output's place, the input's encoding.
 
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from tqdm import tqdm
 
 from elmo.elmo import Elmo
@@ -25,6 +24,7 @@ from elmo.text import split_text, tokenize
 from elmo.vector_files import Entry, Vectors, new_vector_file
 
 Reading = Literal["sentences", "paragraphs", "tokens"]
+Precision = Literal["float16", "float32"]
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ def embed_file(
     options: Path | None = None,
     reading: Reading = "sentences",
     layers: str = "average",
-    dtype: Literal["float16", "float32"] = "float32",
+    dtype: Precision = "float32",
 ) -> Counts:
     """Write the vectors of each sentence of a text; a progress bar shows on a terminal.
 
@@ -53,10 +53,10 @@ def embed_file(
     with new_vector_file(out) as file:
         progress = Progress(source)
         elmo = Elmo.load(model, options=options)
-        weights = layer_weights(layers, elmo.n_layers)
+        layer_weights(layers, elmo.n_layers)  # unknown ones are refused before the text is read
         with progress:
-            for entry, vectors in _embed(elmo, read_entries(source, reading), weights, layers):
-                file.add(entry, _unwrap(vectors).astype(dtype))
+            for entry, vectors in embed_entries(elmo, read_entries(source, reading), layers):
+                file.add(entry, vectors.astype(dtype))
                 n_sentences += 1
                 n_tokens += len(entry.tokens)
                 progress.tell(entry)
@@ -65,17 +65,40 @@ def embed_file(
 
 def read_entries(source: Path, reading: Reading) -> Iterator[Entry]:
     """The sentences of a text file; a blank line is an empty sentence, so that numbers are kept."""
-    for line in read_lines(source):
-        if reading == "tokens":
-            yield Entry(line.split(), line)
-        elif reading == "sentences":
-            sentence = tokenize(line)
-            yield Entry(sentence.tokens, line, sentence.offsets)
+    for number, line in enumerate(read_lines(source)):
+        yield from entries_of_line(line, number, reading)
+
+
+def entries_of_line(line: str, number: int, reading: Reading) -> Iterator[Entry]:
+    """The sentences of one line."""
+    if reading == "tokens":
+        yield Entry(line.split(), line, None, number)
+    elif reading == "sentences":
+        sentence = tokenize(line)
+        yield Entry(sentence.tokens, line, sentence.offsets, number)
+    else:
+        for sentence in split_text(line):
+            start, end = sentence.offsets[0][0], sentence.offsets[-1][1]
+            offsets = [(i - start, j - start) for i, j in sentence.offsets]
+            yield Entry(sentence.tokens, line[start:end], offsets, number, start)
+
+
+def embed_entries(
+    elmo: Elmo, entries: Iterable[Entry], layers: str
+) -> Iterator[tuple[Entry, Vectors]]:
+    """Each sentence with its chosen layer or mix (T, D), or several of them (K, T, D)."""
+    weights = layer_weights(layers, elmo.n_layers)
+    for is_long, group in groupby(entries, key=lambda entry: len(entry.tokens) > BATCH_TOKENS):
+        if is_long:
+            for entry in group:  # in chunks: all its layers are never held
+                out = np.empty((len(weights), len(entry.tokens), elmo.output_dim), np.float32)
+                elmo.embed_into(entry.tokens, out, layers=layers)
+                yield entry, _unwrap(out)
         else:
-            for sentence in split_text(line):
-                start, end = sentence.offsets[0][0], sentence.offsets[-1][1]
-                offsets = [(i - start, j - start) for i, j in sentence.offsets]
-                yield Entry(sentence.tokens, line[start:end], offsets)
+            waiting: deque[Entry] = deque()
+            for embedded in elmo.stream(_tokens_noted(group, waiting)):
+                mixed = np.tensordot(weights, embedded.layers, axes=1)
+                yield waiting.popleft(), _unwrap(mixed)
 
 
 class Progress:
@@ -109,22 +132,6 @@ class Progress:
         speed = self._n_tokens / (time.perf_counter() - self._started_at)
         self._bar.set_postfix_str(f"{speed:,.0f} tokens/s", refresh=False)
         self._bar.update(sum(map(len, entry.tokens)))
-
-
-def _embed(
-    elmo: Elmo, entries: Iterator[Entry], weights: NDArray[np.float32], layers: str
-) -> Iterator[tuple[Entry, Vectors]]:
-    """Each sentence with its chosen layers or mix (K, T, D)."""
-    for is_long, group in groupby(entries, key=lambda entry: len(entry.tokens) > BATCH_TOKENS):
-        if is_long:
-            for entry in group:  # in chunks: all its layers are never held
-                out = np.empty((len(weights), len(entry.tokens), elmo.output_dim), np.float32)
-                elmo.embed_into(entry.tokens, out, layers=layers)
-                yield entry, out
-        else:
-            waiting: deque[Entry] = deque()
-            for embedded in elmo.stream(_tokens_noted(group, waiting)):
-                yield waiting.popleft(), np.tensordot(weights, embedded.layers, axes=1)
 
 
 def _tokens_noted(entries: Iterator[Entry], noted: deque[Entry]) -> Iterator[list[str]]:

@@ -9,7 +9,7 @@ import glob
 import gzip
 import lzma
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import BinaryIO, cast
@@ -60,19 +60,26 @@ def read_lines(shard: Path) -> Iterator[str]:
 
 def read_whole_lines(shard: Path) -> Iterator[str]:
     """The same lines with all their spaces, the line end too: a word may be one of Unicode's."""
-    number = 0
+    return (line for line, _ in measured_lines(lambda: _open(shard), str(shard)))
+
+
+def measured_lines(
+    open_file: Callable[[], AbstractContextManager[BinaryIO]], name: str, n_before: int = 0
+) -> Iterator[tuple[str, int]]:
+    """Whole lines, each with the bytes it took; messages count `n_before` lines before them."""
+    number = n_before
     try:
-        with _open(shard) as file:
+        with open_file() as file:
             while line := file.readline(LONGEST_LINE):
                 number += 1
                 if len(line) == LONGEST_LINE:
                     raise DataError(
-                        f"{shard}:{number}: a line of over {LONGEST_LINE // 10**6} MB; expected "
+                        f"{name}:{number}: a line of over {LONGEST_LINE // 10**6} MB; expected "
                         "one paragraph a line; break the text into lines"
                     )
-                yield _decode(line, shard, number)
+                yield _decode(line, name, number), len(line)
     except (OSError, EOFError, lzma.LZMAError) as error:
-        where = f"{shard}:{number}" if number else shard
+        where = f"{name}:{number}" if number else name
         raise DataError(
             f"{where}: cannot be read ({error}); expected plain, .gz or .xz text; "
             "make the file again or leave it out"
@@ -89,7 +96,7 @@ def _open(shard: Path) -> AbstractContextManager[BinaryIO]:
     return shard.open("rb")
 
 
-def _decode(line: bytes, shard: Path, number: int) -> str:
+def _decode(line: bytes, shard: str, number: int) -> str:
     if b"\0" in line:
         raise DataError(
             f"{shard}:{number}: a zero byte; expected text; is this a binary file? Leave it out"

@@ -33,6 +33,8 @@ class Entry:
     tokens: list[str]
     text: str
     offsets: list[tuple[int, int]] | None = None  # none if the text was given as tokens
+    line: int = 0  # the number of its line in the input
+    start: int = 0  # the character of that line where the text starts
 
 
 class VectorFile(Protocol):
@@ -112,22 +114,31 @@ class JsonLinesFile:
 
 
 class ParquetFile:
-    """Parquet: a row a token; vectors are lists of fixed size, a column for each chosen layer."""
+    """Parquet: a row a token; vectors are lists of fixed size, a column for each chosen layer.
 
-    def __init__(self, path: Path) -> None:
+    A shard of a corpus says in every row which `file` it is of, and counts sentences from there.
+    """
+
+    def __init__(self, path: Path, file: str | None = None, first_sentence: int = 0) -> None:
         with needs_extra("parquet"):
             from pyarrow import parquet
         self._parquet = parquet
         self._path = path
+        self._file = file
         self._writer: Any = None
         self._waiting: list[tuple[int, Entry, Vectors]] = []
         self._n_waiting_tokens = 0
-        self._n_sentences = 0
+        self._next_sentence = first_sentence
+        self._notes: dict[str, str] = {}
+
+    def note(self, name: str, text: str) -> None:
+        """Keep a text in the file's own metadata."""
+        self._notes[name] = text
 
     def add(self, entry: Entry, vectors: Vectors) -> None:
         """Write the next sentence, or keep it until there are enough for a group of rows."""
-        self._waiting.append((self._n_sentences, entry, vectors))
-        self._n_sentences += 1
+        self._waiting.append((self._next_sentence, entry, vectors))
+        self._next_sentence += 1
         self._n_waiting_tokens += len(entry.tokens)
         if self._n_waiting_tokens >= ROW_GROUP_TOKENS:
             self._write()
@@ -136,15 +147,20 @@ class ParquetFile:
         """Write what was kept, and the file's end."""
         if self._waiting or self._writer is None:
             self._write()
+        self._writer.add_key_value_metadata(self._notes)
         self._writer.close()
 
     def _write(self) -> None:
-        table = _token_table(self._waiting)
+        table = _token_table(self._waiting, self._file)
         if self._writer is None:
             # Vectors hardly shrink, and reading them is faster as they are.
-            squeezed = {name: "zstd" for name in ("sentence", "token", "start", "end")}
+            squeezed = [name for name in table.column_names if not name.startswith("vector")]
             self._writer = self._parquet.ParquetWriter(
-                self._path, table.schema, compression=squeezed, use_dictionary=["token"]
+                self._path,
+                table.schema,
+                compression=dict.fromkeys(squeezed, "zstd"),
+                use_dictionary=["file", "token"],
+                write_page_checksum=True,
             )
         self._writer.write_table(table)
         self._waiting, self._n_waiting_tokens = [], 0
@@ -174,20 +190,29 @@ def new_vector_file(path: Path) -> Iterator[VectorFile]:
         yield file
 
 
-def _token_table(sentences: list[tuple[int, Entry, Vectors]]) -> Any:  # noqa: ANN401 - pyarrow's
+def _token_table(sentences: list[tuple[int, Entry, Vectors]], file: str | None) -> Any:  # noqa: ANN401 - pyarrow's
     """Numbered sentences with their vectors as a table with a row for each token."""
     import pyarrow as pa
 
     rows = [
-        (number, token, *offset)
+        (entry.line, number, token, *place)
         for number, entry, _ in sentences
-        for token, offset in zip_longest(entry.tokens, entry.offsets or [], fillvalue=(None, None))
+        for token, place in zip_longest(entry.tokens, _places(entry), fillvalue=(None, None))
     ]
-    kinds = {"sentence": pa.int64(), "token": pa.string(), "start": pa.int32(), "end": pa.int32()}
+    kinds = {
+        "line": pa.int64(),
+        "sentence": pa.int64(),
+        "token": pa.string(),
+        "start": pa.int32(),
+        "end": pa.int32(),
+    }
     columns = {
         name: pa.array([row[k] for row in rows], kind)
         for k, (name, kind) in enumerate(kinds.items())
     }
+    if file is not None:
+        numbers = pa.array(np.zeros(len(rows), np.int32))
+        columns = {"file": pa.DictionaryArray.from_arrays(numbers, pa.array([file])), **columns}
     layers = [v if v.ndim == 3 else v[None] for _, _, v in sentences]  # each (K, T, D)
     n_layers = len(layers[0]) if layers else 0
     for k in range(n_layers):
@@ -196,6 +221,11 @@ def _token_table(sentences: list[tuple[int, Entry, Vectors]]) -> Any:  # noqa: A
         flat = pa.array(vectors.reshape(-1))
         columns[name] = pa.FixedSizeListArray.from_arrays(flat, vectors.shape[1])
     return pa.table(columns)
+
+
+def _places(entry: Entry) -> list[tuple[int, int]]:
+    """Where the tokens stand in their line."""
+    return [(entry.start + start, entry.start + end) for start, end in entry.offsets or []]
 
 
 def _json_numbers(array: Vectors) -> str:

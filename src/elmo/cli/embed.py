@@ -1,7 +1,7 @@
-"""`elmo embed`: a file of text to a file of vectors."""
+"""`elmo embed`: a text to vectors; a file to a file, or a corpus to a folder of shards."""
 
 from pathlib import Path
-from typing import Literal
+from typing import Any
 
 import click
 
@@ -9,13 +9,9 @@ from elmo.cli.options import model_option
 
 
 @click.command()
-@click.argument("source", metavar="INPUT", type=click.Path(path_type=Path))
+@click.argument("source", metavar="INPUT")
 @click.option(
-    "--out",
-    "-o",
-    required=True,
-    type=click.Path(path_type=Path),
-    help="A new .npz, .h5, .jsonl or .parquet file.",
+    "--out", "-o", required=True, help="A new .npz, .h5, .jsonl or .parquet; or a folder."
 )
 @model_option
 @click.option(
@@ -32,31 +28,51 @@ from elmo.cli.options import model_option
 @click.option(
     "--dtype", type=click.Choice(["float32", "float16"]), default="float32", show_default=True
 )
+@click.option(
+    "--format", "shards", type=click.Choice(["parquet"]), help="OUT is a folder of these."
+)
+@click.option("--column", default="text", show_default=True, help="Of a corpus in Parquet.")
+@click.option("--workers", type=click.IntRange(1), help="Processes for a corpus.  [default: 1]")
+@click.option("--ray", is_flag=False, flag_value="", help="Workers of the Ray cluster at ADDRESS.")
 def embed(
-    source: Path,
-    out: Path,
+    source: str,
+    out: str,
     model: Path,
-    options: Path | None,
     split: bool,
     tokens: bool,
-    layers: str,
-    dtype: Literal["float16", "float32"],
+    shards: str | None,
+    column: str,
+    workers: int | None,
+    ray: str | None,
+    **wanted: Any,  # noqa: ANN401 - options, layers, dtype: as the library names them
 ) -> None:
     """Write one vector per word of a text.
 
-    INPUT is plain, .gz or .xz text, or - for standard input; a line is a sentence.
+    INPUT is plain, .gz or .xz text, or - for standard input; a line is a sentence. A folder of
+    such files and of .parquet becomes a folder of shards, with --format parquet; the same command
+    goes on with what was interrupted.
     """
     if split and tokens:
         raise click.UsageError("--split is for raw text, not for --tokens: give one of them.")
-    from elmo.embed_files import embed_file
+    wanted["reading"] = "tokens" if tokens else "paragraphs" if split else "sentences"
+    if not (shards or "://" in source or Path(source).is_dir()):
+        if workers or ray is not None:
+            raise click.UsageError("--workers and --ray write shards: add --format parquet.")
+        from elmo.embed_files import embed_file
 
-    counts = embed_file(
-        source,
-        out,
-        model,
-        options=options,
-        reading="tokens" if tokens else "paragraphs" if split else "sentences",
-        layers=layers,
-        dtype=dtype,
+        counts = embed_file(Path(source), Path(out), model, **wanted)
+        click.echo(f"{out}: {counts.n_sentences:,} sentences, {counts.n_tokens:,} tokens")
+        return
+    from elmo.embed_corpus import embed_corpus
+    from elmo.shard_workers import LocalWorkers, Workers
+
+    working: Workers = LocalWorkers(workers or 1)
+    if ray is not None:
+        from elmo.adapters.ray import RayWorkers
+
+        working = RayWorkers(ray or None, workers)
+    total = embed_corpus(source, out, model, column=column, workers=working, **wanted)
+    click.echo(
+        f"{out}: {total.n_shards:,} shards ({total.n_new:,} new), {total.n_sentences:,} sentences, "
+        f"{total.n_tokens:,} tokens"
     )
-    click.echo(f"{out}: {counts.n_sentences:,} sentences, {counts.n_tokens:,} tokens")
