@@ -113,7 +113,7 @@ def test_an_index_of_another_model_is_refused(model, tmp_path):
 
 FILES = ["index.json", "sentences.jsonl", "sentences.starts", "first_tokens.bin", "layer-1.bin"]
 FILES += ["layer-2.bin", "products.bin", "word_of.bin", "words.jsonl", "words.starts", "words.bin"]
-FILES += ["rows.bin", "first_rows.bin"]
+FILES += ["word_lengths.bin", "rows.bin", "first_rows.bin"]
 
 
 @pytest.mark.parametrize("missing", FILES)

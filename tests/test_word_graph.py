@@ -91,7 +91,7 @@ def test_a_word_that_the_text_lacks_is_not_found(model, sentences, by_graph):
 
 def test_any_word_is_searched_by_the_layers_that_are_linked(model, sentences, by_graph, exact):
     layers, word, _ = next(occurrences(model, sentences))
-    with pytest.raises(ConfigError, match="of other layers"):
+    with pytest.raises(ConfigError, match="not what the graph"):
         by_graph.nearest(layers, 5, mix="average")
     found = by_graph.nearest(layers, 5, mix="average", word=word)
     assert places(found) == places(exact.nearest(layers, 5, mix="average", word=word))

@@ -58,6 +58,10 @@ class ExampleIndex:
         """Tokens that can be found."""
         return sum(map(len, self.sentences))
 
+    def mix_weights(self, mix: Layers, *, any_word: bool) -> NDArray[np.float32]:
+        """The weights (L+1,) of a mix of layers; each can be searched by."""
+        return one_mix(mix, self._elmo.n_layers)
+
     def nearest(
         self,
         layers: Array,
@@ -68,7 +72,7 @@ class ExampleIndex:
         besides: Sequence[str] | None = None,
     ) -> list[Neighbor]:
         """As `WordIndex.nearest`; without a word, among a part of the sentences."""
-        weights = one_mix(mix, len(layers))
+        weights = self.mix_weights(mix, any_word=word is None)
         found = self._of_any_word if word is None else self._with_word(word.casefold())
         vectors = np.tensordot(weights, found.layers, axes=1)  # (N, D)
         cosines = _cosines(weights @ layers.astype(np.float32), vectors)

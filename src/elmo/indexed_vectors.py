@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 
 from elmo.config import BiLMConfig
 
-PRODUCTS, WORDS, WORD_OF = "products.bin", "words.bin", "word_of.bin"
+PRODUCTS, WORD_OF = "products.bin", "word_of.bin"
+WORDS, WORD_LENGTHS = "words.bin", "word_lengths.bin"
 # As many tokens as stay in the processor's cache.
 ROWS_AT_ONCE = 4096
 
@@ -62,6 +63,7 @@ class IndexedVectors:
     contexts: list[Array]  # L of (N, D), float16
     products: Array  # (N, L+1, L+1), float32
     words: Array  # (U, P), float16
+    word_lengths: Array  # (U,), float32
     word_of: Numbers
 
     @staticmethod
@@ -78,10 +80,13 @@ class IndexedVectors:
         contexts = [mapped(layer_file(k), np.float16, config.output_dim) for k in layers]
         products = mapped(PRODUCTS, np.float32, n_layers + 1, n_layers + 1)
         words = mapped(WORDS, np.float16, config.lstm.projection_dim)
+        word_lengths = mapped(WORD_LENGTHS, np.float32)
         word_of = mapped(WORD_OF, np.int64)
         if any(len(part) != len(word_of) for part in (*contexts, products)):
             raise ValueError(f"{len(contexts[0])} vectors for {len(word_of)} tokens")
-        return IndexedVectors(contexts, products, words, word_of)
+        if len(words) != len(word_lengths):
+            raise ValueError(f"{len(words)} vectors and {len(word_lengths)} lengths of words")
+        return IndexedVectors(contexts, products, words, word_lengths, word_of)
 
     def cosines(self, vector: Array, weights: Array, rows: Numbers | None = None) -> Array:
         """Between a vector (D,) and the mix of layers (L+1,) of some tokens, or of all: (n,)."""
@@ -112,9 +117,9 @@ class IndexedVectors:
 
     def word_cosines(self, vector: Array) -> Array:
         """Between a vector (P,) and layer 0 of every word: (U,)."""
-        table, wanted = torch.from_numpy(self.words).float(), torch.from_numpy(vector)
-        lengths = table.norm(dim=-1) * wanted.norm()
-        cosines: Array = (table @ wanted / lengths.clamp_min(1e-12)).numpy()
+        wanted = torch.from_numpy(vector)
+        lengths = self.word_lengths * float(wanted.norm())
+        cosines: Array = _dots(self.words, wanted, None) / np.maximum(lengths, 1e-12)
         return cosines
 
 

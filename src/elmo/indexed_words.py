@@ -17,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 
 from elmo.embedder import Embedder
-from elmo.indexed_vectors import WORD_OF, WORDS
+from elmo.indexed_vectors import WORD_LENGTHS, WORD_OF, WORDS
 from elmo.kept_lines import KeptLines, new_lines
 
 SPELLINGS, ROWS, FIRST_ROWS = "words.jsonl", "rows.bin", "first_rows.bin"
@@ -70,14 +70,23 @@ def write_words(
     with new_lines(folder / SPELLINGS) as append:
         for number in order:
             append(first_come[number])
-    with (folder / WORDS).open("wb") as file, torch.inference_mode():
-        for first in range(0, len(order), WORDS_AT_ONCE):
-            some = [first_come[number] for number in order[first : first + WORDS_AT_ONCE]]
-            vectors = embedder.memory.vectors(some).float().cpu().numpy()  # (n, P)
-            file.write(vectors.astype(np.float16).data)
+    _write_layer_0(folder, [first_come[number] for number in order], embedder)
     place = np.empty(len(order), np.int64)
     place[order] = np.arange(len(order))
     _write_rows(folder, place, n_tokens_at_once)
+
+
+def _write_layer_0(folder: Path, words: Sequence[str], embedder: Embedder) -> None:
+    with (
+        (folder / WORDS).open("wb") as file,
+        (folder / WORD_LENGTHS).open("wb") as lengths,
+        torch.inference_mode(),
+    ):
+        for first in range(0, len(words), WORDS_AT_ONCE):
+            vectors = embedder.memory.vectors(words[first : first + WORDS_AT_ONCE])  # (n, P)
+            rounded = vectors.half().cpu()
+            file.write(rounded.numpy().data)
+            lengths.write(rounded.float().norm(dim=-1).numpy().data)
 
 
 def _write_rows(folder: Path, place: Numbers, n_at_once: int) -> None:

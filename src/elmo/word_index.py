@@ -115,6 +115,22 @@ class WordIndex:
         """Width of a word's vector without context."""
         return int(self._vectors.words.shape[1])
 
+    def count(self, word: str) -> int:
+        """How often the text has a word, capital letters or not."""
+        return self._words.count(self._words.numbers(word))
+
+    def mix_weights(self, mix: Layers, *, any_word: bool) -> NDArray[np.float32]:
+        """The weights (L+1,) of a mix of layers, if it can be searched by."""
+        weights = one_mix(mix, len(self._vectors.contexts) + 1)
+        graph = self._graph
+        if any_word and graph is not None and self._is_much(len(self)) and not graph.links(weights):
+            raise ConfigError(
+                f"layer weights {weights.tolist()} are not what the graph of these {len(self):,} "
+                f"words links, expected {graph.weights.tolist()}; ask for these, for one word "
+                "only, or build another index with --layers"
+            )
+        return weights
+
     def nearest(
         self,
         layers: Array,
@@ -128,7 +144,7 @@ class WordIndex:
 
         `word`: only occurrences of it, capital letters or not; `besides`: not in this sentence.
         """
-        weights = one_mix(mix, len(layers))
+        weights = self.mix_weights(mix, any_word=word is None)
         vector = weights @ layers.astype(np.float32)  # (D,)
         found: list[Neighbor] = []
         for rows in self._candidates(vector, weights, word, 4 * k):
@@ -158,20 +174,18 @@ class WordIndex:
     ) -> Iterator[Numbers | None]:
         """Rows to compare: what the graph finds, if there are many, and at last all there are."""
         numbers = range(self.n_words) if word is None else self._words.numbers(word)
-        is_much = self._words.count(numbers) * len(vector) > self._most_compared
-        if self._graph is not None and is_much and self._graph.links(weights):
+        graph = self._graph
+        is_much = self._is_much(self._words.count(numbers))
+        if graph is not None and is_much and graph.links(weights):
             for look in LOOKS:
-                rows = self._graph.near(vector, max(look, at_least))
+                rows = graph.near(vector, max(look, at_least))
                 words = self._vectors.word_of[rows]
                 # As many of the word as there are among the nearest of all: they are its nearest.
                 yield rows[(words >= numbers.start) & (words < numbers.stop)]
-        elif self._graph is not None and is_much and word is None:
-            raise ConfigError(
-                f"the graph of these {len(self):,} words is of other layers than the weights "
-                f"{weights.tolist()}, expected {self._graph.weights.tolist()}; ask for these, for "
-                "one word only, or build another index with --layers"
-            )
         yield None if word is None else self._words.rows_of(numbers)
+
+    def _is_much(self, n_rows: int) -> bool:
+        return n_rows * int(self._vectors.contexts[0].shape[1]) > self._most_compared
 
     def _best(
         self, cosines: Array, rows: Numbers | None, k: int, besides: Sequence[str] | None

@@ -105,3 +105,24 @@ def test_without_a_text_neighbors_are_of_the_packages_own_sentences(run, folder)
 
 def test_a_sentence_without_a_marked_word_is_refused(refused, folder, text):
     assert "asterisks" in refused("neighbors", "a bow", "--text", text, "-m", folder)
+
+
+def test_an_index_tells_what_it_holds(run, folder, text, tmp_path):
+    made = run("index", tmp_path, "-o", tmp_path / "index", "-m", folder).out
+    assert made == f"{tmp_path}/index: 14 words, 12 of them different, in 3 sentences\n"
+
+
+def test_a_text_that_is_missing_or_empty_is_refused_and_leaves_no_index(refused, folder, tmp_path):
+    ask = ("-o", tmp_path / "index", "-m", folder)
+    assert "no file matches" in refused("index", tmp_path / "nothing.txt", *ask)
+    (tmp_path / "empty.txt").write_text("\n")
+    assert "no words" in refused("index", tmp_path / "empty.txt", *ask)
+    (tmp_path / "broken.txt").write_bytes(b"fine\n\xff\n")
+    assert "broken.txt:2: not UTF-8" in refused("index", tmp_path / "broken.txt", *ask)
+    assert not [path for path in tmp_path.iterdir() if "index" in path.name]
+
+
+def test_a_folder_without_an_index_is_refused(refused, folder, tmp_path):
+    line = refused("neighbors", "a *bow*", "--text", tmp_path, "-m", folder)
+    assert "not a whole index" in line
+    assert "elmo index" in line

@@ -10,11 +10,13 @@ import numpy as np
 import pytest
 from safetensors.numpy import load
 
+from elmo.build_index import build_index
 from elmo.elmo import Elmo
 from elmo.neighbors import find_neighbors
 from elmo.occurrence import Occurrence
 from elmo.serve.operations import Service
 from elmo.serve.serve_config import Limits
+from elmo.word_index import WordIndex
 from tests.conftest import ROOT
 from tests.serve.conftest import SENTENCES, running
 
@@ -108,6 +110,16 @@ def test_neighbors_are_those_of_the_library(client, model, service, any_word, la
         assert len(answer[kind]) == len(expected[kind])
         for one, two in zip(answer[kind], expected[kind], strict=True):
             assert one["similarity"] == pytest.approx(two["similarity"], abs=1e-4)
+
+
+def test_layers_that_the_graph_of_a_large_text_does_not_link_are_refused(model, tmp_path):
+    build_index(model, SENTENCES, tmp_path, graph_from=0)
+    index = WordIndex(tmp_path, model, most_compared=0)
+    with running(Service(model, "tiny", index)) as (address, _):
+        ask = {**ASK, "any_word": True}
+        assert len(httpx.post(f"{address}/neighbors", json=ask).json()["in_context"]) > 0
+        answer = httpx.post(f"{address}/neighbors", json={**ask, "layers": "average"})
+    assert "not what the graph" in refused(answer, 422)
 
 
 def test_a_task_labels_every_word_of_a_page(client):

@@ -120,7 +120,7 @@ def _add_facts(api: FastAPI, desk: Desk, metrics: Metrics) -> None:
 
 
 def _add_embedding(api: FastAPI, desk: Desk) -> None:
-    elmo, limits = desk.service.elmo, desk.limits
+    elmo, index, limits = desk.service.elmo, desk.service.index, desk.limits
 
     @api.post("/embed", response_model=bodies.EmbedAnswer, responses=REFUSALS | VECTORS)
     async def embed(body: bodies.EmbedBody, request: Request) -> Response:
@@ -147,7 +147,8 @@ def _add_embedding(api: FastAPI, desk: Desk) -> None:
     async def neighbors(body: bodies.NeighborsBody, request: Request) -> Response:
         """Where the indexed text uses a word alike, and what is merely spelt alike."""
         occurrence = Occurrence(cut_sentence(body.sentence, limits), body.position)
-        layer_weights(body.layers, elmo.n_layers)
+        if index is not None:  # here, since in a batch it would refuse the others too
+            index.mix_weights(body.layers, any_word=body.any_word)
         piece = Neighborhood(occurrence, body.k, body.layers, body.any_word)
         found = await desk.ask(request, "neighbors", [piece], _sizes([occurrence.tokens]))
         return JSONResponse({"tokens": occurrence.tokens, **found[0].to_mapping()})

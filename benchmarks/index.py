@@ -1,0 +1,242 @@
+"""An index of a million words in context: how long it takes to build, how fast and well it finds.
+
+usage: python -m benchmarks.index MODEL [--text GLOB] [--heldout FILE] [--words 1000000]
+           [--queries 300] [--folder DIR] [--json FILE]
+Asks for words of held-out sentences, so that none of them is in the index. Recall is the share of
+the ten nearest of an exact search (the same index, everything compared) that are found. Memory is
+what the process allocates (Linux: RssAnon); mapped files come on top as far as there is room.
+"""
+
+import argparse
+import json
+import os
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from elmo import Elmo
+from elmo.build_index import build_index, read_sentences
+from elmo.neighbors import search
+from elmo.occurrence import Occurrence
+from elmo.shards import find_shards
+from elmo.word_index import MOST_COMPARED, Neighbor, WordIndex
+
+WIKI = Path(__file__).parent.parent.parent / "shared" / "data" / "wiki"
+K = 10
+N_WARM_UP = 20
+Array = np.ndarray[Any, Any]
+
+
+class Memory:
+    """The most memory that this process allocates while it is watched."""
+
+    def __enter__(self) -> "Memory":
+        self.most_megabytes = 0.0
+        self._is_over = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._is_over.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        while not self._is_over.wait(0.05):
+            status = Path("/proc/self/status").read_text()
+            kilobytes = int(status.partition("RssAnon:")[2].split()[0])
+            self.most_megabytes = max(self.most_megabytes, kilobytes / 1024)
+
+
+class Text:
+    """Sentences of so many words, and when the last of them was taken."""
+
+    def __init__(self, sentences: Iterable[Sequence[str]], n_words: int) -> None:
+        self._sentences, self._n_words = sentences, n_words
+        self.taken_at = 0.0
+
+    def __iter__(self) -> Iterator[Sequence[str]]:
+        n_words = 0
+        for tokens in self._sentences:
+            yield tokens
+            n_words += len(tokens)
+            if n_words >= self._n_words:
+                break
+        self.taken_at = time.perf_counter()
+
+
+@dataclass(frozen=True)
+class Query:
+    """A word in a held-out sentence, with all layers of that sentence (L+1, T, D)."""
+
+    occurrence: Occurrence
+    layers: Array
+
+    def nearest(self, index: WordIndex, *, any_word: bool) -> list[Neighbor]:
+        """Its neighbours, of any word or of its own."""
+        occurrence = self.occurrence
+        return index.nearest(
+            self.layers[:, occurrence.position],
+            K,
+            word=None if any_word else occurrence.word,
+            besides=occurrence.tokens,
+        )
+
+
+def read_queries(elmo: Elmo, heldout: Path, n_sentences: int = 5000) -> list[Query]:
+    """Every word of letters of some held-out sentences, in a random order."""
+    sentences = list(Text(read_sentences([heldout]), 25 * n_sentences))
+    queries = [
+        Query(Occurrence(embedded.tokens, place), embedded.layers)
+        for embedded in elmo.stream(sentences)
+        for place, word in enumerate(embedded.tokens)
+        if word.isalpha()
+    ]
+    order = np.random.default_rng(0).permutation(len(queries))
+    return [queries[place] for place in order]
+
+
+def by_frequency(queries: Sequence[Query], index: WordIndex, n: int) -> dict[str, list[Query]]:
+    """Queries for words that stand in the text seldom, often, and too often to compare all."""
+    width = queries[0].layers.shape[-1]
+    limits = {
+        "rare": (K, 1000),
+        "often": (1000, MOST_COMPARED // width),
+        "frequent": (MOST_COMPARED // width, 10**12),
+    }
+    found: dict[str, list[Query]] = {name: [] for name in limits}
+    for query in queries:
+        count = index.count(query.occurrence.word)
+        for name, (least, most) in limits.items():
+            if least < count <= most and len(found[name]) < n:
+                found[name].append(query)
+    return found
+
+
+def milliseconds(ask: Callable[[Query], object], queries: Sequence[Query]) -> dict[str, float]:
+    """How long a question takes: the middle and the slowest of a hundred."""
+    spent = []
+    for query in queries:
+        started_at = time.perf_counter()
+        ask(query)
+        spent.append(1000 * (time.perf_counter() - started_at))
+    return {"p50_ms": float(np.median(spent)), "p99_ms": float(np.quantile(spent, 0.99))}
+
+
+def recall(
+    queries: Sequence[Query], index: WordIndex, exact: WordIndex, *, any_word: bool
+) -> float:
+    """The share of the exact search's neighbours that are found."""
+    n_found = n_expected = 0
+    for query in queries:
+        expected = places(query.nearest(exact, any_word=any_word))
+        n_found += len(expected & places(query.nearest(index, any_word=any_word)))
+        n_expected += len(expected)
+    return n_found / n_expected
+
+
+def places(neighbors: Sequence[Neighbor]) -> set[tuple[object, ...]]:
+    """Where neighbours stand."""
+    return {(*n.occurrence.tokens, n.occurrence.position) for n in neighbors}
+
+
+def forget_files(folder: Path) -> None:
+    """Have the system forget what it holds of the files, as after a start of the machine."""
+    for path in folder.iterdir():
+        with path.open("rb") as file:
+            os.fsync(file.fileno())
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def measure_build(elmo: Elmo, text: Text, folder: Path) -> dict[str, Any]:
+    """Build; seconds, memory, and megabytes on disk."""
+    started_at = time.perf_counter()
+    with Memory() as memory:
+        index = build_index(elmo, text, folder)
+    ended_at = time.perf_counter()
+    sizes = {path.name: path.stat().st_size / 2**20 for path in sorted(folder.iterdir())}
+    return {
+        "n_tokens": len(index),
+        "n_words": index.n_words,
+        "embedding_seconds": text.taken_at - started_at,
+        "sorting_and_linking_seconds": ended_at - text.taken_at,
+        "most_megabytes": memory.most_megabytes,
+        "megabytes_on_disk": sum(sizes.values()),
+        "megabytes_of_graph": sum(n for name, n in sizes.items() if name.startswith("graph-")),
+    }
+
+
+def measure_search(
+    elmo: Elmo, folder: Path, all_queries: Sequence[Query], n: int
+) -> Iterator[tuple[str, dict[str, float]]]:
+    """Time and recall of each kind of question."""
+    forget_files(folder)
+    index = WordIndex(folder, elmo)
+    queries = list(all_queries[N_WARM_UP : N_WARM_UP + n])
+    any_word = lambda query: query.nearest(index, any_word=True)  # noqa: E731
+    yield "any word, files not yet in memory", milliseconds(any_word, all_queries[:N_WARM_UP])
+    exact = WordIndex(folder, elmo, most_compared=2**60)
+    found = recall(queries, index, exact, any_word=True)  # which also warms up
+    yield "any word", {**milliseconds(any_word, queries), "recall": found}
+    compared = milliseconds(lambda query: query.nearest(exact, any_word=True), queries[:50])
+    yield "any word, all compared", compared
+    for name, some in by_frequency(all_queries, index, n).items():
+        if some:
+            found = recall(some, index, exact, any_word=False)
+            times = milliseconds(lambda query: query.nearest(index, any_word=False), some)
+            yield f"same word, {name} ({len(some)})", {**times, "recall": found}
+    yield "words spelt alike", milliseconds(lambda query: _spelt_alike(index, query), queries)
+    yield (
+        "all of `elmo neighbors`, sentence embedded",
+        milliseconds(lambda query: _everything(elmo, index, query), queries),
+    )
+
+
+def _spelt_alike(index: WordIndex, query: Query) -> object:
+    layer_0 = query.layers[0, query.occurrence.position, : index.projection_dim]
+    return index.similar_words(layer_0, K, besides=query.occurrence.word)
+
+
+def _everything(elmo: Elmo, index: WordIndex, query: Query) -> object:
+    layers = elmo.embed([query.occurrence.tokens])[0].layers
+    return search(index, query.occurrence, layers, K, any_word=True)
+
+
+def main() -> None:
+    """Measure."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("model", type=Path)
+    parser.add_argument("--text", default=str(WIKI / "train-*.txt.xz"))
+    parser.add_argument("--heldout", type=Path, default=WIKI / "heldout.txt.xz")
+    parser.add_argument("--words", type=int, default=1_000_000)
+    parser.add_argument("--queries", type=int, default=300)
+    parser.add_argument("--folder", type=Path, help="keep the index here")
+    parser.add_argument("--json", type=Path)
+    settings = parser.parse_args()
+    elmo = Elmo.load(settings.model)
+    with tempfile.TemporaryDirectory() as name:
+        folder = settings.folder or Path(name) / "index"
+        text = Text(read_sentences(find_shards(settings.text)), settings.words)
+        build = measure_build(elmo, text, folder)
+        for key, value in build.items():
+            print(f"{key.replace('_', ' '):30} {value:12,.0f}")
+        queries = read_queries(elmo, settings.heldout)
+        searches = {}
+        print("\n| question | p50 ms | p99 ms | recall@10 |\n|---|---|---|---|")
+        for question, measured in measure_search(elmo, folder, queries, settings.queries):
+            searches[question] = measured
+            share = f"{measured['recall']:.3f}" if "recall" in measured else ""
+            print(f"| {question} | {measured['p50_ms']:.2f} | {measured['p99_ms']:.2f} | {share} |")
+    if settings.json:
+        result = {"build": build, "searches": searches}
+        settings.json.write_text(json.dumps(result, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
