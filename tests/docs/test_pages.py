@@ -6,6 +6,8 @@ import os
 import shutil
 import sys
 
+import h5py
+import numpy as np
 import pytest
 
 from elmo.cli.main import VERBS, cli
@@ -47,6 +49,11 @@ def prepared(tmp_path_factory, scoring_model, tiny_weights):
         (folder / name).write_text(CORPUS)
     with lzma.open(folder / "corpus" / "part.txt.xz", "wt", encoding="utf-8") as file:
         file.write(CORPUS)
+    words = ["<S>", "</S>", "<UNK>", *sorted(set(CORPUS.split()) - {"<S>", "</S>"})]
+    (folder / "vocabulary.txt").write_text("\n".join(words))
+    with h5py.File(folder / "softmax.hdf5", "w") as file:
+        file["softmax/W"] = np.ones((len(words), TINY_OPTIONS["lstm"]["projection_dim"]))
+        file["softmax/b"] = np.zeros(len(words))
     (folder / "words.txt").write_text("bow\narrow\nship\n")
     return folder
 
