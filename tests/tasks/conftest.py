@@ -38,15 +38,33 @@ def ner():
 def train(bilm_folder, tmp_path):
     """Train a tiny task into a folder of the test's; gives its result."""
 
-    def train(tiny, *sets, name="run", has_elmo=True, **more):
-        task = find_task(tiny.name)
-        file_sets = [s for s in tiny.sets if has_elmo or not s.startswith("elmo.")]
-        config = read_config(task.defaults(), None, [*file_sets, *sets], has_elmo=has_elmo)
-        path = tmp_path / tiny.file_name
-        path.write_text(tiny.content, encoding="utf-8")
-        return train_task(task, config, path, path, tmp_path / name, bilm=bilm_folder, **more)
+    def train(tiny, *sets, name="run", **more):
+        return train_tiny(tiny, sets, tmp_path, name, bilm=bilm_folder, **more)
 
     return train
+
+
+@pytest.fixture(scope="module")
+def trained(bilm_folder, tmp_path_factory):
+    """A folder with the data of a tiny task and, in `run`, a model of it; not to be changed."""
+    folders = {}
+
+    def trained(tiny):
+        if tiny.name not in folders:
+            folders[tiny.name] = tmp_path_factory.mktemp(tiny.name)
+            train_tiny(tiny, ["train.n_epochs=1"], folders[tiny.name], "run", bilm=bilm_folder)
+        return folders[tiny.name]
+
+    return trained
+
+
+def train_tiny(tiny, sets, folder, name, *, has_elmo=True, **more):
+    task = find_task(tiny.name)
+    file_sets = [s for s in tiny.sets if has_elmo or not s.startswith("elmo.")]
+    config = read_config(task.defaults(), None, [*file_sets, *sets], has_elmo=has_elmo)
+    path = folder / tiny.file_name
+    path.write_text(tiny.content, encoding="utf-8")
+    return train_task(task, config, path, path, folder / name, **more)
 
 
 @pytest.fixture

@@ -27,16 +27,16 @@ def test_unknown_task_is_named_with_the_nearest():
 
 @pytest.mark.parametrize("has_elmo", [True, False], ids=["elmo", "baseline"])
 def test_ten_examples_are_learned_by_heart(train, tiny, has_elmo):
-    result = train(tiny, "train.n_epochs=30", "train.patience=30", has_elmo=has_elmo)
+    result = train(tiny, "train.n_epochs=50", "train.patience=25", has_elmo=has_elmo)
     assert result["scores"][result["metric"]] >= 95
     assert (result["bilm_sha256"] is not None) == has_elmo
-    assert set(result["mixes"]) == ({"input"} if has_elmo else set())
+    assert bool(result["mixes"]) == has_elmo
 
 
-@pytest.mark.parametrize("place", ["input", "output", "both"])
+@pytest.mark.parametrize("place", ["input", "both"])
 def test_a_saved_model_predicts_what_it_predicted(train, tiny, tmp_path, place):
     result = train(tiny, "train.n_epochs=3", f"elmo.place={place}")
-    assert set(result["mixes"]) == ({"input", "output"} if place == "both" else {place})
+    assert set(result["mixes"]) == ({"input", "output"} if place == "both" else {"input"})
     opened = open_task(tmp_path / "run")
     examples = opened.read(tmp_path / tiny.file_name)
     # What training measured was read from disk, in other batches.
@@ -45,18 +45,18 @@ def test_a_saved_model_predicts_what_it_predicted(train, tiny, tmp_path, place):
     assert alone == list(opened.predict(examples))
 
 
-def test_a_prediction_is_shown_as_text_and_as_json(train, tiny, tmp_path):
-    train(tiny, "train.n_epochs=1")
-    opened = open_task(tmp_path / "run")
-    examples = opened.read(tmp_path / tiny.file_name)
+def test_a_prediction_is_shown_as_text_and_as_json(trained, tiny):
+    folder = trained(tiny)
+    opened = open_task(folder / "run")
+    examples = opened.read(folder / tiny.file_name)
     for example, prediction in zip(examples, opened.predict(examples), strict=True):
         assert opened.task.show(example, prediction).strip()
         assert json.loads(json.dumps(opened.task.to_mapping(example, prediction)))
 
 
-def test_raw_text_is_predicted_or_refused(train, tiny, tmp_path):
-    train(tiny, "train.n_epochs=1")
-    opened = open_task(tmp_path / "run")
+def test_raw_text_is_predicted_or_refused(trained, tiny):
+    folder = trained(tiny)
+    opened = open_task(folder / "run")
     if tiny.raw_text is None:
         with pytest.raises(ConfigError, match="--data"):
             opened.task.read_text(["text"])
@@ -69,11 +69,11 @@ def test_raw_text_is_predicted_or_refused(train, tiny, tmp_path):
     assert len(list(islice(endless, 3))) == 3
 
 
-def test_another_bilm_is_refused(train, tiny, tmp_path):
-    train(tiny, "train.n_epochs=1")
+def test_another_bilm_is_refused(trained, tiny):
+    folder = trained(tiny)
     other = Elmo(Model(build_bilm(TINY_OPTIONS, random_weights(TINY_OPTIONS, seed=2))))
     with pytest.raises(CheckpointError, match="give that one with -m"):
-        open_task(tmp_path / "run", other)
+        open_task(folder / "run", other)
 
 
 def test_an_empty_file_is_refused(tiny, tmp_path):

@@ -65,8 +65,62 @@ def as_conllu(text):
 
 RAW = "Ann Lee left New York. She ran!\n\nZürich is cold.\n"
 
+SENTENCES = """\
+(3 (2 It) (4 (2 is) (4 lovely)))
+(1 (2 The) (1 (2 film) (0 (2 is) (0 dull))))
+(4 (4 Great) (2 fun))
+(0 (0 Awful))
+(2 (2 (2 A) (2 film)) (2 .))
+(1 (1 Not) (3 good))
+(3 (3 good) (2 -LRB-))
+2\tIt is a film .
+4\tlovely , lovely , lovely
+0\tdull and awful
+"""
+
+PAIRS = """\
+sentence1\tsentence2\tgold_label
+A man took a bow .\tA man bowed .\tentailment
+A man took a bow .\tNobody bowed .\tcontradiction
+A man took a bow .\tThe man is tall .\tneutral
+Two dogs run .\tDogs run .\tentailment
+Two dogs run .\tDogs sleep .\tcontradiction
+Two dogs run .\tDogs chase a cat .\tneutral
+She sings .\tShe sings .\tentailment
+She sings .\tShe is silent .\tcontradiction
+She sings .\tShe is a star .\tneutral
+It rains .\tIt is wet .\tentailment
+"""
+
 TINY_TASKS = [
     TinyTask("ner", "ner.conll", as_columns(NAMES), SMALL_TAGGER, RAW),
     TinyTask("chunk", "chunk.txt", as_columns(NAMES, 3), SMALL_TAGGER, RAW),
     TinyTask("pos", "pos.conllu", as_conllu(NAMES), SMALL_TAGGER, RAW),
+    TinyTask(
+        "sentiment",
+        "trees.txt",
+        SENTENCES,
+        (
+            *SMALL,
+            "words.is_trained=true",
+            "model.dim=12",
+            "model.word_dropout=0",
+            "model.dropout=0",
+            "optimiser.learning_rate=0.01",
+        ),
+        "A lovely film.\n\nIt is dull.\n",
+    ),
+    TinyTask(
+        "nli",
+        "pairs.tsv",
+        PAIRS,
+        (
+            *SMALL,
+            "model.dim=12",
+            "model.dropout=0",
+            "optimiser.learning_rate=0.01",
+            "optimiser.halve_after=none",
+        ),
+        "She sings.\tShe is silent.\n\nIt rains.\tDogs run.\n",
+    ),
 ]

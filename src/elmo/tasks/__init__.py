@@ -20,6 +20,8 @@ TASKS = {
     "ner": "tagging",
     "pos": "tagging",
     "chunk": "tagging",
+    "sentiment": "sentiment",
+    "nli": "nli",
 }
 
 

@@ -1,4 +1,4 @@
-"""A bidirectional LSTM over padded rows, blind to the padding.
+"""A bidirectional LSTM over padded rows, blind to the padding; dropout that spares its memory.
 
 In: vectors (B, T, D) and lengths (B,). Out: (B, T, 2H), zero where padded.
 """
@@ -40,3 +40,11 @@ class BiLstm(nn.Module):
         hidden, _ = self.lstm(packed)
         padded, _ = pad_packed_sequence(hidden, batch_first=True, total_length=x.shape[1])
         return torch.as_tensor(padded)
+
+
+def drop_columns(x: Tensor, rate: float, is_training: bool) -> Tensor:
+    """Dropout of whole columns of a row: (B, T, D), the same columns at all its tokens."""
+    if not is_training or rate == 0:
+        return x
+    kept = torch.empty(x.shape[0], 1, x.shape[2], device=x.device).bernoulli_(1 - rate)
+    return x * kept / (1 - rate)
