@@ -3,14 +3,17 @@
 import io
 import lzma
 import os
+import re
 import shutil
 import sys
+from pathlib import Path
 
 import h5py
 import numpy as np
 import pytest
 
 from elmo.cli.main import VERBS, cli
+from elmo.pretrain_config import read_config
 from tests.conftest import CORPUS, TINY_OPTIONS
 from tests.docs.pages import (
     PAGES,
@@ -43,6 +46,9 @@ def prepared(tmp_path_factory, scoring_model, tiny_weights):
     folder = tmp_path_factory.mktemp("prepared")
     for name in ("model", "runs/mine/model", "runs/domain/model"):
         shutil.copytree(scoring_model, folder / name)
+    shutil.copytree(ROOT / "tests/parity/made/many-langs", folder / "161")
+    shutil.copytree(ROOT / "tests/formats/bilm-training/characters", folder / "save_dir")
+    (folder / "save_dir" / "weights.hdf5").unlink()  # what bilm's own dump made of it
     write_files(folder, TINY_OPTIONS, tiny_weights)
     for name in ("text.txt", "corpus.txt", "heldout.txt", "other.txt", "corpus/part.txt"):
         (folder / name).parent.mkdir(exist_ok=True)
@@ -80,6 +86,19 @@ def test_code_of_the_page_runs_and_gives_what_its_comments_say(page, monkeypatch
                 if words[0] in QUICK:
                     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(PIPED)))
                     cli.main(parse(words), standalone_mode=False)
+
+
+@pytest.mark.usefixtures("workplace")
+def test_settings_of_the_pre_training_page_are_read():
+    (block,) = (b for b in blocks_of(ROOT / "docs/pretraining.md") if b.language == "toml")
+    Path("run.toml").write_text(block.text)
+    read_config(None, Path("run.toml"), [])
+
+
+def test_links_from_readme_and_contributing_lead_somewhere():
+    for page in (ROOT / "README.md", ROOT / "CONTRIBUTING.md"):
+        links = re.findall(r"\]\(([^):#]+)\)", page.read_text(encoding="utf-8"))
+        assert [link for link in links if not (ROOT / link).exists()] == []
 
 
 @pytest.mark.parametrize("words", COMMANDS)
