@@ -13,6 +13,14 @@ SMALL_TAGGER = (
     "model.dropout=0",
     "optimiser.learning_rate=0.02",
 )
+SMALL_ROLES = (
+    *SMALL,
+    "model.dim=24",
+    "model.n_layers=2",
+    "optimiser.halve_after=30",
+    "model.dropout=0",
+    "optimiser.learning_rate=0.03",
+)
 
 
 @dataclass(frozen=True)
@@ -61,6 +69,42 @@ def as_conllu(text):
         lines.append("\t".join(["1.1", "silent", *["_"] * 8]))
         lines.append("")
     return "\n".join(lines) + "\n"
+
+
+# A sentence and one column of labels for each of its predicates.
+ROLES = """\
+Ann gave him a bow . | B-ARG0 B-V B-ARG2 B-ARG1 I-ARG1 O
+He said he had seen it | B-ARG0 B-V B-ARG1 I-ARG1 I-ARG1 I-ARG1 | O O B-ARG0 O B-V B-ARG1
+the man who ran fell | B-ARG0 I-ARG0 B-R-ARG0 B-V O | B-ARG1 I-ARG1 I-ARG1 I-ARG1 B-V
+no one
+Birds sing | B-ARG0 B-V
+she took it off | B-ARG0 B-V B-ARG1 B-C-V
+this , he said , is it | B-ARG1 O B-ARG0 B-V O B-C-ARG1 I-C-ARG1 | B-ARG1 O O O O B-V B-ARG2
+Zürich will not be cold | B-ARG1 B-ARGM-MOD B-ARGM-NEG B-V B-ARG2
+"""
+
+
+def as_propositions(text):
+    """Seven columns, the frame, and a column of brackets for each predicate."""
+    lines = []
+    for number, sentence in enumerate(text.splitlines()):
+        words, *columns = (part.split() for part in sentence.split("|"))
+        brackets = [as_brackets(labels) for labels in columns]
+        for place, word in enumerate(words):
+            is_predicate = any(labels[place] == "B-V" for labels in columns)
+            frame = [word, f"{word}.01"] if is_predicate else ["-", "-"]
+            fields = ["doc", str(number), str(place), word, "X", "*", *frame]
+            lines.append("\t".join([*fields, *(column[place] for column in brackets)]))
+        lines.append("")
+    return "\n".join(lines) + "\n"
+
+
+def as_brackets(labels):
+    fields = []
+    for label, after in zip(labels, [*labels[1:], "O"], strict=True):
+        start = f"({label[2:]}" if label.startswith("B") else ""
+        fields.append(f"{start}*{')' if label != 'O' and not after.startswith('I') else ''}")
+    return fields
 
 
 RAW = "Ann Lee left New York. She ran!\n\nZürich is cold.\n"
@@ -123,4 +167,5 @@ TINY_TASKS = [
         ),
         "She sings.\tShe is silent.\n\nIt rains.\tDogs run.\n",
     ),
+    TinyTask("srl", "srl.conll", as_propositions(ROLES), SMALL_ROLES, RAW),
 ]

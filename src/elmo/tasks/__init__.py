@@ -22,6 +22,7 @@ TASKS = {
     "chunk": "tagging",
     "sentiment": "sentiment",
     "nli": "nli",
+    "srl": "srl",
 }
 
 

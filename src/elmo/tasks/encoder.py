@@ -23,16 +23,7 @@ class BiLstm(nn.Module):
             bidirectional=True,
             dropout=dropout if n_layers > 1 else 0.0,
         )
-        for name, parameter in self.lstm.named_parameters():
-            if name.startswith("weight_hh"):
-                for gate in parameter.data.chunk(4):
-                    nn.init.orthogonal_(gate)
-            elif name.startswith("weight_ih"):
-                nn.init.xavier_uniform_(parameter)
-            else:
-                nn.init.zeros_(parameter)
-                if name.startswith("bias_ih"):
-                    parameter.data[dim : 2 * dim] = 1  # an open forget gate at first
+        set_start_values(self.lstm)
 
     def forward(self, x: Tensor, lengths: Tensor) -> Tensor:
         """(B, T, D), (B,) -> (B, T, 2H)."""
@@ -40,6 +31,20 @@ class BiLstm(nn.Module):
         hidden, _ = self.lstm(packed)
         padded, _ = pad_packed_sequence(hidden, batch_first=True, total_length=x.shape[1])
         return torch.as_tensor(padded)
+
+
+def set_start_values(lstm: nn.LSTM) -> None:
+    """Orthogonal gates in the recurrence, and forget gates that are open at first."""
+    for name, parameter in lstm.named_parameters():
+        if name.startswith("weight_hh"):
+            for gate in parameter.data.chunk(4):
+                nn.init.orthogonal_(gate)
+        elif name.startswith("weight_ih"):
+            nn.init.xavier_uniform_(parameter)
+        else:
+            nn.init.zeros_(parameter)
+            if name.startswith("bias_ih"):
+                parameter.data[lstm.hidden_size : 2 * lstm.hidden_size] = 1
 
 
 def drop_columns(x: Tensor, rate: float, is_training: bool) -> Tensor:

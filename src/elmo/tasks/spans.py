@@ -6,10 +6,11 @@ where a label says so, or where nothing of its kind was going on.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from typing import Literal
 
 Span = tuple[int, int, str]  # first token, the one after the last, kind
+AnySpan = tuple[*tuple[Hashable, ...], str]  # wherever it is, and its kind
 Scheme = Literal["iob1", "iob2", "bioes"]
 
 OUTSIDE = "O"
@@ -98,7 +99,7 @@ MAY_FOLLOW = {"iob1": may_follow_iob1, "iob2": may_follow_iob2, "bioes": may_fol
 
 
 def score_spans(
-    gold: Sequence[Iterable[Span]], predicted: Sequence[Iterable[Span]]
+    gold: Sequence[Iterable[AnySpan]], predicted: Sequence[Iterable[AnySpan]]
 ) -> dict[str, float]:
     """Precision, recall and F1 in percent, of all spans and the F1 of each kind."""
     n_gold: Counter[str] = Counter()
