@@ -21,6 +21,20 @@ SMALL_ROLES = (
     "model.dropout=0",
     "optimiser.learning_rate=0.03",
 )
+SMALL_RANKER = (
+    *SMALL,
+    "words.is_trained=true",
+    "chars.filters=[[2, 6]]",
+    "model.dim=12",
+    "model.hidden_dim=16",
+    "model.max_width=4",
+    "model.spans_per_word=1",
+    "model.lexical_dropout=0",
+    "model.dropout=0",
+    "train.batch_size=2",
+    "optimiser.learning_rate=0.02",
+    "optimiser.halve_after=30",
+)
 
 
 @dataclass(frozen=True)
@@ -30,6 +44,7 @@ class TinyTask:
     content: str
     sets: tuple[str, ...]
     raw_text: str | None  # what `elmo predict` reads, if the task reads such
+    is_text_whole: bool = False  # a text is one example, not one after the other
 
 
 NAMES = """\
@@ -44,6 +59,34 @@ It/O was/O Ray/B-PER Lee/I-PER who/O ran/O
 no/O one/O here/O ?/O
 Ann/B-PER of/I-PER York/I-PER stood/O in/O York/B-LOC
 """
+
+
+# An entity a digit, after the word where it ends; (1 where it begins, if that is another word.
+STORIES = """\
+Ann/(1 Lee/1) ran/_ ./_ She/(1) fell/_ ./_
+Bob/(1) left/_ his/(2|(1) house/2) ./_ It/(2) burned/_ ./_
+The/(1 cat/1) saw/_ the/(2 dog/2) ./_ It/(1) fled/_ ./_ The/(2 dog/2) slept/_
+no/_ one/_ here/_ ?/_
+Eve/(1) met/_ Ray/(2) ./_ He/(2) knew/_ her/(1) ./_
+Zürich/(1) is/_ cold/_ ./_ Zürich/(1) is/_ old/_
+Ray/(1) and/_ Bob/(2) ran/_ ./_ Bob/(2) fell/_ ./_ Ray/(1) laughed/_
+Rome/_
+The/(1 old/_ house/1) fell/_ ./_ Ann/(2) saw/_ it/(1) ,/_ she/(2) said/_
+I/(1) know/_ me/(1) ./_
+"""
+
+
+def as_documents(text):
+    """A document a line, a sentence ends after each full stop."""
+    lines = []
+    for number, document in enumerate(text.splitlines()):
+        lines.append(f"#begin document ({number}); part 000")
+        for place, token in enumerate(document.split()):
+            word, brackets = token.rsplit("/", 1)
+            lines.append("\t".join([str(number), "0", str(place), word, "_", brackets]))
+            lines.extend([""] if word == "." else [])
+        lines.extend(["#end document", ""])
+    return "\n".join(lines) + "\n"
 
 
 def as_columns(text, n_columns=2):
@@ -168,4 +211,5 @@ TINY_TASKS = [
         "She sings.\tShe is silent.\n\nIt rains.\tDogs run.\n",
     ),
     TinyTask("srl", "srl.conll", as_propositions(ROLES), SMALL_ROLES, RAW),
+    TinyTask("coref", "coref.conll", as_documents(STORIES), SMALL_RANKER, RAW, is_text_whole=True),
 ]

@@ -23,6 +23,7 @@ TASKS = {
     "sentiment": "sentiment",
     "nli": "nli",
     "srl": "srl",
+    "coref": "coref",
 }
 
 

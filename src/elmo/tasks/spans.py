@@ -124,6 +124,6 @@ def f1(n_right: int, n_predicted: int, n_gold: int) -> float:
     return percent(2 * n_right, n_predicted + n_gold)
 
 
-def percent(part: int, whole: int) -> float:
+def percent(part: float, whole: float) -> float:
     """A share in percent; zero of nothing."""
     return 100 * part / whole if whole else 0.0
