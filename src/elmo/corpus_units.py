@@ -9,11 +9,11 @@ import gzip
 import hashlib
 import lzma
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from itertools import accumulate, islice
+from itertools import accumulate, chain, islice
 from typing import Any, BinaryIO, cast
 
 from elmo.corpus import map_in_order
@@ -26,6 +26,9 @@ TEXT_ENDINGS = (".txt", ".gz", ".xz")
 TABLE_ENDING = ".parquet"
 # Of each unit one line in so many is cut into tokens to know about how many it has.
 SAMPLED_LINE = 16
+
+
+NamedFile = tuple[str, Place]  # the name in its corpus
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -50,21 +53,34 @@ class Unit:
         return f"{self.name}-{self.number:05d}.parquet"
 
 
-def cut_corpus(corpus: Place, reading: Reading, column: str, unit_bytes: int) -> list[Unit]:
+Cut = Callable[[tuple[str, str]], list[Unit]]  # what `cut_file` does with a name and an address
+Run = Callable[[Cut, Sequence[NamedFile]], Iterable[list[Unit]]]
+
+
+def cut_corpus(
+    corpus: Place, reading: Reading, column: str, unit_bytes: int, run: Run | None = None
+) -> list[Unit]:
     """All units, in the order of the files' names; reads the whole corpus, so finds what is wrong.
 
-    A unit has about `unit_bytes` of text, unless a line alone has more.
+    A unit has about `unit_bytes` of text, unless a line alone has more. `run` has others work.
     """
     files = find_files(corpus)
     cut = partial(cut_file, reading=reading, column=column, unit_bytes=unit_bytes)
-    named = [(name, place.address) for name, place in files.items()]
-    n_bytes = sum(place.system.size(place.path) or 0 for place in files.values())
-    n_workers = min(os.cpu_count() or 1, len(named), 1 + n_bytes // (16 * BLOCK_CHARACTERS))
-    n_workers = n_workers if corpus.is_local else 1  # fsspec's clients do not outlive a fork
-    units = [unit for found in map_in_order(cut, named, n_workers) for unit in found]
+    found = (run or cut_here)(cut, list(files.items()))
+    units = sorted(chain.from_iterable(found), key=lambda unit: (unit.name, unit.number))
     if not units:
         raise DataError(f"{corpus.address}: no line of text, expected some; name another corpus")
     return units
+
+
+def cut_here(cut: Cut, files: Sequence[NamedFile]) -> Iterator[list[Unit]]:
+    """Cut files with the cores of this machine."""
+    n_bytes = sum(place.system.size(place.path) or 0 for _, place in files)
+    n_workers = min(os.cpu_count() or 1, len(files), 1 + n_bytes // (16 * BLOCK_CHARACTERS))
+    is_local = all(place.is_local for _, place in files)
+    named = [(name, place.address) for name, place in files]
+    # Clients of what fsspec reaches do not outlive a fork.
+    return map_in_order(cut, named, n_workers if is_local else 1)
 
 
 def find_files(corpus: Place) -> dict[str, Place]:

@@ -80,11 +80,12 @@ def embed_corpus(
         column=column,
     )
     unit_bytes = max(1, shard_bytes * BYTES_PER_TOKEN // row_bytes)
-    units = cut_corpus(source, reading, column, unit_bytes)
+    workers = workers or LocalWorkers()
+    units = cut_corpus(source, reading, column, unit_bytes, workers.cut)
     with claimed(target):
         there = find_finished(target, units, wanted)
         _tell_size(target, units, there, row_bytes)
-        shards = _write(wanted, units, there, workers or LocalWorkers())
+        shards = _write(wanted, units, there, workers)
     elmo.bilm.reader.warn_truncated(sum(shard.n_truncated for shard in shards))
     return _count(shards)
 

@@ -14,13 +14,16 @@ from typing import Protocol
 
 import torch
 
-from elmo.corpus_units import Unit
+from elmo.corpus_units import Cut, NamedFile, Unit, cut_here
 from elmo.errors import DataError
 from elmo.vector_shards import Shard, ShardWriter, Wanted
 
 
 class Workers(Protocol):
-    """Anything that has all shards written."""
+    """Anything that has a corpus cut into units and their shards written."""
+
+    def cut(self, cut: Cut, files: Sequence[NamedFile]) -> Iterator[list[Unit]]:
+        """The units of each file, in any order."""
 
     def write(self, wanted: Wanted, units: Sequence[Unit]) -> Iterator[Shard]:
         """Write the shard of each unit that is not there and whole."""
@@ -31,6 +34,10 @@ class LocalWorkers:
 
     def __init__(self, n_workers: int = 1) -> None:
         self.n_workers = n_workers
+
+    def cut(self, cut: Cut, files: Sequence[NamedFile]) -> Iterator[list[Unit]]:
+        """Read with all cores: the model does not run yet."""
+        return cut_here(cut, files)
 
     def write(self, wanted: Wanted, units: Sequence[Unit]) -> Iterator[Shard]:
         """Write in this process if it is the only one."""

@@ -183,3 +183,46 @@ def test_a_text_that_is_absent_is_refused(refused, tmp_path, official):
     assert "absent.txt" in refused(
         "embed", tmp_path / "absent.txt", "-o", tmp_path / "v.npz", "-m", official
     )
+
+
+@pytest.fixture
+def folder(tmp_path, text):
+    pytest.importorskip("pyarrow", reason="needs pyarrow: pip install 'elmo-torch[parquet]'")
+    (tmp_path / "corpus").mkdir()
+    text.rename(tmp_path / "corpus" / "text.txt")
+    return tmp_path / "corpus"
+
+
+def test_a_folder_becomes_shards_and_the_same_command_goes_on(run, folder, tmp_path, official):
+    words = "embed", folder, "-o", tmp_path / "v", "--format", "parquet", "-m", official
+    assert "v: 1 shards (1 new), 3 sentences, 20 tokens" in run(*words).out
+    assert "v: 1 shards (0 new), 3 sentences, 20 tokens" in run(*words).out
+    assert [path.name for path in (tmp_path / "v").iterdir()] == ["text.txt-00000.parquet"]
+
+
+def test_one_file_becomes_shards_if_asked(run, folder, tmp_path, official):
+    out = tmp_path / "v"
+    result = run("embed", folder / "text.txt", "-o", out, "--format", "parquet", "-m", official)
+    assert result.code == 0
+    assert [path.name for path in out.iterdir()] == ["text.txt-00000.parquet"]
+
+
+def test_shards_of_another_choice_are_refused(run, refused, folder, tmp_path, official):
+    words = "embed", folder, "-o", tmp_path / "v", "-m", official
+    run(*words)
+    assert "another layers (average there, top here)" in refused(*words, "--layers", "top")
+    assert "another reading" in refused(*words, "--split")
+
+
+def test_a_corpus_with_a_bad_line_is_refused_before_anything_is_written(
+    refused, folder, tmp_path, official
+):
+    (folder / "bad.txt").write_bytes(b"fine\ncaf\xe9\n")
+    assert "bad.txt:2: not UTF-8" in refused("embed", folder, "-o", tmp_path / "v", "-m", official)
+    assert not (tmp_path / "v").exists()
+
+
+@pytest.mark.parametrize("option", [("--workers", "2"), ("--ray",)])
+def test_workers_are_for_shards(refused, text, tmp_path, official, option):
+    message = refused("embed", text, "-o", tmp_path / "v.npz", "-m", official, *option)
+    assert "--format parquet" in message

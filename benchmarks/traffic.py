@@ -1,0 +1,60 @@
+"""What DDP sends in a step of pre-training, for each size: computed, nothing is run.
+
+usage: python -m benchmarks.traffic [--processes 8] [--tokens-per-process 4096] [--words 793471]
+                                    [--negatives 8192]
+Dense gradients are all-reduced by DDP; of the sampled softmax only touched rows are, after a map of
+which these are (`processes.average_gradients`). A ring sends 2 (n - 1) / n of what it reduces from
+every process. Words are taken to follow the sampler's own log-uniform law, which is near Zipf's.
+"""
+
+import argparse
+
+import numpy as np
+import torch
+
+from elmo.bilm import BiLM
+from elmo.config import PRESETS
+
+N_DIRECTIONS = 2
+
+
+def touched_rows(n_words: int, n_drawn: int) -> float:
+    """Distinct words expected among so many drawn ones."""
+    k = np.arange(n_words, dtype=np.float64)
+    probability = np.log1p(1 / (k + 1)) / np.log(n_words + 1)
+    return float(-np.expm1(n_drawn * np.log1p(-probability)).sum())
+
+
+def main() -> None:
+    """Print a row for each size."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--processes", type=int, default=8)
+    parser.add_argument("--tokens-per-process", type=int, default=4096)
+    parser.add_argument("--words", type=int, default=793_471)
+    parser.add_argument("--negatives", type=int, default=8192)
+    given = parser.parse_args()
+    # What a ring sends of each byte it reduces, and each process receives.
+    ring = 2 * (given.processes - 1) / given.processes
+    n_targets = given.processes * given.tokens_per_process * N_DIRECTIONS
+    n_rows = min(given.words, given.negatives + touched_rows(given.words, n_targets))
+    print(
+        f"{given.processes} processes of {given.tokens_per_process:,} tokens, {given.words:,} words"
+        f", {given.negatives:,} negatives: {n_rows:,.0f} rows of the head touched"
+    )
+    titles = ("dense MB", "rows MB", "map MB", "sent MB", "full head")
+    print(f"{'':10}" + "".join(f"{title:>11}" for title in titles))
+    for name, config in PRESETS.items():
+        with torch.device("meta"):
+            bilm = BiLM(config())
+        row_bytes = 4 * (config().lstm.projection_dim + 1)
+        dense = 4 * sum(parameter.numel() for parameter in bilm.parameters())
+        rows = n_rows * row_bytes
+        touched = 2.0 * given.words  # a byte a word, for weights and biases
+        sent = ring * (dense + rows + touched)
+        full = ring * (dense + given.words * row_bytes)
+        numbers = (dense, rows, touched, sent, full)
+        print(f"{name:10}" + "".join(f"{number / 1e6:11.1f}" for number in numbers))
+
+
+if __name__ == "__main__":
+    main()
