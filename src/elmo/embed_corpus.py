@@ -67,8 +67,7 @@ def embed_corpus(
     source, target = find_place(corpus), find_place(out)
     check_apart(source, target)
     elmo = Elmo.load(model, options=options)
-    n_vectors = len(layer_weights(layers, elmo.n_layers))
-    row_bytes = n_vectors * elmo.output_dim * (2 if dtype == "float16" else 4) + ROW_BYTES
+    row_bytes = _row_bytes(elmo, layers, dtype)
     wanted = Wanted(
         out=target.address,
         model=_from_anywhere(model),
@@ -79,8 +78,8 @@ def embed_corpus(
         dtype=dtype,
         column=column,
     )
-    unit_bytes = max(1, shard_bytes * BYTES_PER_TOKEN // row_bytes)
     workers = workers or LocalWorkers()
+    unit_bytes = max(1, shard_bytes * BYTES_PER_TOKEN // row_bytes)
     units = cut_corpus(source, reading, column, unit_bytes, workers.cut)
     with claimed(target):
         there = find_finished(target, units, wanted)
@@ -88,6 +87,12 @@ def embed_corpus(
         shards = _write(wanted, units, there, workers)
     elmo.bilm.reader.warn_truncated(sum(shard.n_truncated for shard in shards))
     return _count(shards)
+
+
+def _row_bytes(elmo: Elmo, layers: str, dtype: Precision) -> int:
+    """What a token takes in a shard."""
+    n_numbers = len(layer_weights(layers, elmo.n_layers)) * elmo.output_dim
+    return n_numbers * (2 if dtype == "float16" else 4) + ROW_BYTES
 
 
 def _write(
