@@ -8,7 +8,7 @@ from pathlib import Path
 
 import elmo
 
-sys.path.insert(0, str(Path(__file__).parent))  # by_source and plain_docstrings
+sys.path.insert(0, str(Path(__file__).parent))  # our own extensions
 
 project = "elmo"
 author = "the authors of elmo-torch"
@@ -20,8 +20,10 @@ extensions = [
     "sphinx_click",
     "by_source",
     "plain_docstrings",
+    "settings_tables",
 ]
 source_suffix = {".md": "markdown"}
+smartquotes = False  # it would make one dash of the two of --option
 # Headings can be linked to, as on GitHub: page.md#a-heading.
 myst_heading_anchors = 3
 # The navigation (index.md) names pages before they are written: an absent one is left out.
