@@ -9,7 +9,7 @@ import click
 if TYPE_CHECKING:
     from elmo.probes.measured import Measured
 
-PROBES = ("pos", "wsd", "senses")
+PROBES = ("pos", "wsd", "senses", "oov")
 
 
 class Probes(click.Group):
