@@ -89,7 +89,7 @@ class Query:
         )
 
 
-def read_queries(elmo: Elmo, heldout: Path, n_sentences: int = 5000) -> list[Query]:
+def read_queries(elmo: Elmo, heldout: Path, n_sentences: int = 1000) -> list[Query]:
     """Every word of letters of some held-out sentences, in a random order."""
     sentences = list(Text(read_sentences([heldout]), 25 * n_sentences))
     queries = [
@@ -160,12 +160,18 @@ def measure_build(elmo: Elmo, text: Text, folder: Path) -> dict[str, Any]:
     with Memory() as memory:
         index = build_index(elmo, text, folder)
     ended_at = time.perf_counter()
+    del index
+    forget_files(folder)
+    opened_at = time.perf_counter()
+    index = WordIndex(folder, elmo)
+    open_seconds = time.perf_counter() - opened_at
     sizes = {path.name: path.stat().st_size / 2**20 for path in sorted(folder.iterdir())}
     return {
         "n_tokens": len(index),
         "n_words": index.n_words,
         "embedding_seconds": text.taken_at - started_at,
         "sorting_and_linking_seconds": ended_at - text.taken_at,
+        "milliseconds_to_open": 1000 * open_seconds,
         "most_megabytes": memory.most_megabytes,
         "megabytes_on_disk": sum(sizes.values()),
         "megabytes_of_graph": sum(n for name, n in sizes.items() if name.startswith("graph-")),

@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 from elmo.errors import needs_extra
 
 # int8, since what is found is compared again with the vectors themselves: as good as float16 in
-# half the room. The numbers are those of `benchmarks/index.py`.
+# two thirds of the room. docs/decisions.md tells what other numbers give.
 NUMBER_TYPE = "i8"
 CONNECTIVITY = 16
+EXPANSION_WHILE_BUILDING = 64
 EXPANSION = 128
 # Of one graph while it is made; a row takes its numbers and some 150 bytes of links.
 GRAPH_BYTES = 2**30
@@ -48,7 +49,7 @@ def write_graphs(folder: Path, parts: Iterable[Array], n_rows_at_most: int | Non
                 metric="cos",
                 dtype=NUMBER_TYPE,
                 connectivity=CONNECTIVITY,
-                expansion_add=EXPANSION,
+                expansion_add=EXPANSION_WHILE_BUILDING,
                 enable_key_lookups=False,
             )
         graph.add(
