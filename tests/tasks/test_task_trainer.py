@@ -176,8 +176,13 @@ def test_a_share_is_drawn_by_the_seed_and_takes_units_as_wholes():
     assert len(draw_share(units, 0.0001, seed=1)) == 4
 
 
-def test_a_share_trains_on_fewer(train, ner):
-    assert train(ner, "train.n_epochs=1", "train.share=0.3")["n_train"] == 3
+def test_a_share_trains_on_fewer_and_embeds_no_more_than_it_needs(train, ner, tmp_path):
+    cache, share = tmp_path / "cache", ("train.n_epochs=1", "train.share=0.3")
+    assert train(ner, *share, cache=cache)["n_train"] == 3
+    assert len(list(cache.iterdir())) == 2  # the share, and the dev file
+    train(ner, *share, name="again", cache=cache)
+    train(ner, *share, "train.seed=2", name="seed", cache=cache)  # has all it needs in dev's file
+    assert len(list(cache.iterdir())) == 2
 
 
 def test_the_rate_is_halved_after_so_many_epochs_without_a_better_one():

@@ -119,3 +119,19 @@ def test_the_encoder_is_blind_to_padding():
         alone = encoder(x[row : row + 1, :length], lengths[row : row + 1])
         torch.testing.assert_close(together[row, :length], alone[0])
         assert not together[row, length:].any()
+
+
+def test_the_encoder_is_torchs_bidirectional_lstm():
+    torch.manual_seed(3)
+    encoder = BiLstm(3, 4)
+    reference = torch.nn.LSTM(3, 4, batch_first=True, bidirectional=True)
+    ahead, back = encoder.forward_layers[0], encoder.backward_layers[0]
+    given = ahead.state_dict() | {f"{k}_reverse": v for k, v in back.state_dict().items()}
+    reference.load_state_dict(given)
+    x, lengths = torch.randn(3, 6, 3, requires_grad=True), torch.tensor([6, 4, 2])
+    packed = torch.nn.utils.rnn.pack_padded_sequence(x, lengths, batch_first=True)
+    expected, _ = torch.nn.utils.rnn.pad_packed_sequence(reference(packed)[0], batch_first=True)
+    found = encoder(x, lengths)
+    torch.testing.assert_close(found, expected)
+    gradients = [torch.autograd.grad(y.square().sum(), x)[0] for y in (found, expected)]
+    torch.testing.assert_close(gradients[0], gradients[1])

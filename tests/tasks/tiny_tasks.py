@@ -203,7 +203,7 @@ TINY_TASKS = [
         PAIRS,
         (
             *SMALL,
-            "model.dim=12",
+            "model.dim=24",
             "model.dropout=0",
             "optimiser.learning_rate=0.01",
             "optimiser.halve_after=none",

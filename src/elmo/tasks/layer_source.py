@@ -51,11 +51,17 @@ class LayerSource:
         """Width of a vector that is given."""
         return len(range(self.elmo.output_dim)[self._columns])
 
+    def has(self, sentences: Iterable[Tokens]) -> bool:
+        """Whether the layers of just these sentences are on disk."""
+        return (
+            self._folder is not None and (self._folder / self._key(_distinct(sentences))).exists()
+        )
+
     def keep(self, sentences: Iterable[Tokens]) -> None:
         """Have the layers of these sentences on disk; each is kept once, however often it comes."""
         if self._folder is None:
             return
-        distinct = list(dict.fromkeys(map(tuple, sentences)))
+        distinct = _distinct(sentences)
         place = self._folder / self._key(distinct)
         if not place.exists():
             self._write(distinct, place)
@@ -110,6 +116,11 @@ class LayerSource:
         digest = hashlib.sha256(f"{self.bilm_sha256} {self._state}".encode())
         digest.update(hash_sentences(sentences).encode())
         return digest.hexdigest()[:32]
+
+
+def _distinct(sentences: Iterable[Tokens]) -> list[tuple[str, ...]]:
+    """Each sentence once, where it first came."""
+    return list(dict.fromkeys(map(tuple, sentences)))
 
 
 def fingerprint(bilm: BiLM) -> str:

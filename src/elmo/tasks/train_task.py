@@ -66,8 +66,8 @@ def train_task(
         learned = [examples["train"][k] for k in numbers]
         trained = build_trained(task, config, learned, source, static)
         if source is not None:
-            for some in examples.values():  # the whole file: runs with other shares have it too
-                source.keep(tokens for example in some for tokens in task.sentences(example))
+            _keep_layers(source, task, examples["train"], learned)
+            _keep_layers(source, task, examples["dev"], examples["dev"])
         path = None if source is None else _place_of(bilm)
         trainer = TaskTrainer(trained, learned, examples["dev"], run, path, budget or Budget())
         result = trainer.fit()
@@ -94,6 +94,17 @@ def build_trained(
     model = task.build(config, TokenVectors(config, words, source), inventory)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     return TrainedTask(task, config, inventory, model.to(device))
+
+
+def _keep_layers(
+    source: LayerSource, task: AnyTask, examples: list[Any], needed: list[Any]
+) -> None:
+    """Have the layers of those that are needed, in the file of all if there is such."""
+    all_sentences = [tokens for example in examples for tokens in task.sentences(example)]
+    if source.has(all_sentences):
+        source.keep(all_sentences)
+    else:
+        source.keep(tokens for example in needed for tokens in task.sentences(example))
 
 
 def _place_of(bilm: Path | None) -> str:
