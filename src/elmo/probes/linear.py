@@ -66,30 +66,30 @@ def train_linear(vectors: Vectors, classes: Classes, n_classes: int) -> LinearPr
         history_size=20,
         line_search_fn="strong_wolfe",
     )
+    inputs, targets = probe.standardised(vectors), torch.from_numpy(classes)
     with tqdm(desc="learn", unit=" evaluations", leave=False, disable=None) as bar:
 
         def loss_with_gradients() -> float:
             bar.update()
             optimiser.zero_grad()
-            return _loss_with_gradients(probe, vectors, classes)
+            return _loss_with_gradients(classifier, inputs, targets)
 
         optimiser.step(loss_with_gradients)  # type: ignore[no-untyped-call]
     return probe
 
 
-def _loss_with_gradients(probe: LinearProbe, vectors: Vectors, classes: Classes) -> float:
+def _loss_with_gradients(classifier: nn.Linear, inputs: Tensor, targets: Tensor) -> float:
     """The mean loss, some rows at a time; its gradients are left at the weights."""
-    weight = probe.classifier.weight
-    total = SQUARED_WEIGHTS * weight.square().sum() / len(vectors)
-    total.backward()  # type: ignore[no-untyped-call]
-    loss = float(total.detach())
-    for start in range(0, len(vectors), ROWS_AT_ONCE):
+    held_back = SQUARED_WEIGHTS * classifier.weight.square().sum() / len(inputs)
+    held_back.backward()  # type: ignore[no-untyped-call]
+    total = held_back.item()
+    for start in range(0, len(inputs), ROWS_AT_ONCE):
         part = slice(start, start + ROWS_AT_ONCE)
-        logits = probe.classifier(probe.standardised(vectors[part]))  # (B, C)
-        summed = cross_entropy(logits, torch.from_numpy(classes[part]), reduction="sum")
-        (summed / len(vectors)).backward()  # type: ignore[no-untyped-call]
-        loss += float(summed.detach()) / len(vectors)
-    return loss
+        logits = classifier(inputs[part])  # (B, C)
+        loss = cross_entropy(logits, targets[part], reduction="sum") / len(inputs)
+        loss.backward()  # type: ignore[no-untyped-call]
+        total += loss.item()
+    return total
 
 
 def _moments(vectors: Vectors) -> tuple[Tensor, Tensor]:
