@@ -12,7 +12,7 @@ from safetensors.numpy import load
 
 from elmo.build_index import build_index
 from elmo.elmo import Elmo
-from elmo.neighbors import find_neighbors
+from elmo.neighbors import find_neighbors, open_index
 from elmo.occurrence import Occurrence
 from elmo.serve.operations import Service
 from elmo.serve.serve_config import Limits
@@ -110,6 +110,21 @@ def test_neighbors_are_those_of_the_library(client, model, service, any_word, la
         assert len(answer[kind]) == len(expected[kind])
         for one, two in zip(answer[kind], expected[kind], strict=True):
             assert one["similarity"] == pytest.approx(two["similarity"], abs=1e-4)
+
+
+def test_without_a_text_neighbors_are_of_the_packages_own_sentences(model):
+    index = open_index(model)
+    with running(Service(model, "tiny", index)) as (address, _):
+        assert httpx.get(f"{address}/info").json()["indexed_tokens"] == len(index)
+        for any_word in (False, True):
+            ask = {"sentence": "They took another bow.", "position": 3, "k": 30}
+            answer = httpx.post(
+                f"{address}/neighbors", json={**ask, "any_word": any_word}, timeout=30
+            ).json()
+            found = [" ".join(near["tokens"]) for near in answer["in_context"]]
+            assert ("I took a bow ." in found) or any_word
+            assert found
+            assert answer["without_context"]
 
 
 def test_layers_that_the_graph_of_a_large_text_does_not_link_are_refused(model, tmp_path):
