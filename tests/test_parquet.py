@@ -84,4 +84,8 @@ def test_groups_of_rows_make_no_difference(text, official, tmp_path, monkeypatch
 def test_a_text_without_words_gives_a_table_without_rows(content, official, tmp_path):
     (tmp_path / "empty.txt").write_text(content)
     embed_file(tmp_path / "empty.txt", tmp_path / "v.parquet", official)
-    assert parquet.read_table(tmp_path / "v.parquet").num_rows == 0
+    table = parquet.read_table(tmp_path / "v.parquet")
+    assert table.num_rows == 0
+    (tmp_path / "full.txt").write_text("words")
+    embed_file(tmp_path / "full.txt", tmp_path / "full.parquet", official)
+    assert table.schema.equals(parquet.read_schema(tmp_path / "full.parquet"))

@@ -21,7 +21,7 @@ from elmo.embedded import layer_weights
 from elmo.embedder import BATCH_TOKENS
 from elmo.shards import STANDARD_INPUT, read_lines
 from elmo.text import split_text, tokenize
-from elmo.vector_files import Entry, Vectors, new_vector_file
+from elmo.vector_files import Entry, ParquetFile, Vectors, new_vector_file
 
 Reading = Literal["sentences", "paragraphs", "tokens"]
 Precision = Literal["float16", "float32"]
@@ -53,7 +53,9 @@ def embed_file(
     with new_vector_file(out) as file:
         progress = Progress(source)
         elmo = Elmo.load(model, options=options)
-        layer_weights(layers, elmo.n_layers)  # unknown ones are refused before the text is read
+        none = no_vectors(elmo, layers)  # unknown layers are refused before the text is read
+        if isinstance(file, ParquetFile):
+            file.no_vectors = none.astype(dtype)
         with progress:
             for entry, vectors in embed_entries(elmo, read_entries(source, reading), layers):
                 file.add(entry, vectors.astype(dtype))
@@ -132,6 +134,12 @@ class Progress:
         speed = self._n_tokens / (time.perf_counter() - self._started_at)
         self._bar.set_postfix_str(f"{speed:,.0f} tokens/s", refresh=False)
         self._bar.update(sum(map(len, entry.tokens)))
+
+
+def no_vectors(elmo: Elmo, layers: str) -> Vectors:
+    """What `embed_entries` gives for no token: (0, D) or (K, 0, D)."""
+    n_chosen = len(layer_weights(layers, elmo.n_layers))
+    return _unwrap(np.empty((n_chosen, 0, elmo.output_dim), np.float32))
 
 
 def _tokens_noted(entries: Iterator[Entry], noted: deque[Entry]) -> Iterator[list[str]]:

@@ -129,6 +129,7 @@ class ParquetFile:
         self._waiting: list[tuple[int, Entry, Vectors]] = []
         self._n_waiting_tokens = 0
         self._next_sentence = first_sentence
+        self.no_vectors: Vectors | None = None  # of no token: a table of no rows has columns too
         self._notes: dict[str, str] = {}
 
     def note(self, name: str, text: str) -> None:
@@ -151,7 +152,7 @@ class ParquetFile:
         self._writer.close()
 
     def _write(self) -> None:
-        table = _token_table(self._waiting, self._file)
+        table = _token_table(self._waiting, self._file, self.no_vectors)
         if self._writer is None:
             # Vectors hardly shrink, and reading them is faster as they are.
             squeezed = [name for name in table.column_names if not name.startswith("vector")]
@@ -190,7 +191,9 @@ def new_vector_file(path: Path) -> Iterator[VectorFile]:
         yield file
 
 
-def _token_table(sentences: list[tuple[int, Entry, Vectors]], file: str | None) -> Any:  # noqa: ANN401 - pyarrow's
+def _token_table(
+    sentences: list[tuple[int, Entry, Vectors]], file: str | None, no_vectors: Vectors | None
+) -> Any:  # noqa: ANN401 - pyarrow's
     """Numbered sentences with their vectors as a table with a row for each token."""
     import pyarrow as pa
 
@@ -213,7 +216,9 @@ def _token_table(sentences: list[tuple[int, Entry, Vectors]], file: str | None) 
     if file is not None:
         numbers = pa.array(np.zeros(len(rows), np.int32))
         columns = {"file": pa.DictionaryArray.from_arrays(numbers, pa.array([file])), **columns}
-    layers = [v if v.ndim == 3 else v[None] for _, _, v in sentences]  # each (K, T, D)
+    every = [vectors for _, _, vectors in sentences]
+    every = every if no_vectors is None else [no_vectors, *every]
+    layers = [vectors if vectors.ndim == 3 else vectors[None] for vectors in every]  # (K, T, D)
     n_layers = len(layers[0]) if layers else 0
     for k in range(n_layers):
         vectors = np.concatenate([layer[k] for layer in layers])

@@ -12,22 +12,18 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
-
-import numpy as np
 
 import elmo
 from elmo.checkpoint import fingerprint
 from elmo.corpus_units import Unit, read_unit
 from elmo.elmo import Elmo
-from elmo.embed_files import Precision, Reading, embed_entries, entries_of_line
-from elmo.embedded import layer_weights
+from elmo.embed_files import Precision, Reading, embed_entries, entries_of_line, no_vectors
 from elmo.errors import CheckpointError, DataError, needs_extra
 from elmo.places import Place, find_place
-from elmo.vector_files import Entry, ParquetFile
+from elmo.vector_files import ParquetFile
 
 RECORD = "elmo"  # the name of the metadata
 FORMAT = 1
@@ -113,29 +109,23 @@ class ShardWriter:
             for number, line in enumerate(lines, unit.first_line)
             for entry in entries_of_line(line, number, self._wanted.reading)
         )
-        # An empty sentence before all others: even a shard without rows has all columns.
-        file = ParquetFile(path, file=unit.name, first_sentence=unit.first_sentence - 1)
+        file = ParquetFile(path, file=unit.name, first_sentence=unit.first_sentence)
+        file.no_vectors = no_vectors(self._elmo, self._wanted.layers).astype(self._wanted.dtype)
         with closing(file), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # long words are told of once, when all is done
-            embedded = embed_entries(self._elmo, entries, self._wanted.layers)
-            for entry, vectors in chain([(Entry([], ""), self._no_vectors())], embedded):
+            for entry, vectors in embed_entries(self._elmo, entries, self._wanted.layers):
                 file.add(entry, vectors.astype(self._wanted.dtype))
                 n_sentences += 1
                 n_tokens += len(entry.tokens)
                 n_truncated += self._elmo.bilm.reader.count_truncated(entry.tokens)
             record = self._wanted.record_of(unit) | {
-                "n_sentences": n_sentences - 1,
+                "n_sentences": n_sentences,
                 "n_tokens": n_tokens,
                 "n_truncated": n_truncated,
                 "version": elmo.__version__,
             }
             file.note(RECORD, json.dumps(record))
         return record
-
-    def _no_vectors(self) -> Any:  # noqa: ANN401 - Vectors, (0, D) or (K, 0, D)
-        weights = layer_weights(self._wanted.layers, self._elmo.n_layers)
-        none = np.empty((len(weights), 0, self._elmo.output_dim), np.float32)
-        return none[0] if len(none) == 1 else none
 
 
 def read_record(place: Place) -> dict[str, Any] | None:

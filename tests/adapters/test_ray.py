@@ -34,8 +34,8 @@ def cluster():
 
 @pytest.fixture
 def corpus(tmp_path):
-    write(tmp_path / "corpus" / "a.txt", LINES * 40)
-    write(tmp_path / "corpus" / "sub" / "b.parquet", LINES * 20)
+    write(tmp_path / "corpus" / "a.txt", LINES * 15)
+    write(tmp_path / "corpus" / "sub" / "b.parquet", LINES * 5)
     return tmp_path / "corpus"
 
 
@@ -77,6 +77,9 @@ def test_what_a_user_can_mend_comes_back_from_the_cluster_as_it_was_said(
 
     with pytest.raises(ElmoError, match="another model than the one that this run began with"):
         embed_corpus(corpus, tmp_path / "out", official, workers=WithAnotherModel(n_workers=1))
+    (corpus / "bad.txt").write_bytes(b"fine\n\xff\n")
+    with pytest.raises(ElmoError, match=r"bad\.txt:2: not UTF-8"):
+        embed_corpus(corpus, tmp_path / "out", official, workers=RayWorkers())
     assert not (tmp_path / "out").exists()
 
 
