@@ -78,14 +78,14 @@ def embed_corpus(
         dtype=dtype,
         column=column,
     )
+    reader = elmo.bilm.reader
+    del elmo  # workers open their own
     workers = workers or LocalWorkers()
     unit_bytes = max(1, shard_bytes * BYTES_PER_TOKEN // row_bytes)
     units = cut_corpus(source, reading, column, unit_bytes, workers.cut)
     with claimed(target):
-        there = find_finished(target, units, wanted)
-        _tell_size(target, units, there, row_bytes)
-        shards = _write(wanted, units, there, workers)
-    elmo.bilm.reader.warn_truncated(sum(shard.n_truncated for shard in shards))
+        shards = _write(wanted, units, row_bytes, workers)
+    reader.warn_truncated(sum(shard.n_truncated for shard in shards))
     return _count(shards)
 
 
@@ -95,9 +95,10 @@ def _row_bytes(elmo: Elmo, layers: str, dtype: Precision) -> int:
     return n_numbers * (2 if dtype == "float16" else 4) + ROW_BYTES
 
 
-def _write(
-    wanted: Wanted, units: Sequence[Unit], there: Collection[str], workers: Workers
-) -> list[Shard]:
+def _write(wanted: Wanted, units: Sequence[Unit], row_bytes: int, workers: Workers) -> list[Shard]:
+    target = find_place(wanted.out)
+    there = find_finished(target, units, wanted)
+    _tell_size(target, units, there, row_bytes)
     shards = []
     with _Progress([unit for unit in units if unit.shard_name not in there]) as progress:
         for shard in workers.write(wanted, units):
