@@ -93,6 +93,16 @@ def test_what_was_left_unfinished_is_not_taken_for_the_whole(source, corpus, tmp
     source(ElmoConfig(), tmp_path).keep(corpus)
 
 
+def test_held_layers_are_let_go_of_again(source, corpus, monkeypatch):
+    held = source(ElmoConfig())
+    expected = held.read(corpus)
+    with held.held([*corpus, corpus[0]]), monkeypatch.context() as patch:
+        patch.setattr(Elmo, "stream", lambda *_, **__: pytest.fail("computed again"))
+        for one, other in zip(held.read(corpus[::-1]), expected[::-1], strict=True):
+            np.testing.assert_allclose(one, other, atol=1e-3)
+    assert not held._kept
+
+
 def test_a_place_that_cannot_be_written_to_is_one_error(source, corpus, tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(DataError, match="expected room for"):

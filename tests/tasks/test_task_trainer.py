@@ -11,7 +11,7 @@ import time
 import pytest
 
 from elmo.budget import Budget
-from elmo.errors import CheckpointError, ConfigError, ElmoError
+from elmo.errors import CheckpointError, ConfigError, DataError, ElmoError
 from elmo.metrics_file import read_metrics
 from elmo.tasks import load_labeller
 from elmo.tasks.example_batches import batches_by_length, draw_share, training_batches
@@ -40,6 +40,16 @@ def test_a_run_in_pieces_has_the_losses_of_one_in_one_piece(train, ner, tmp_path
     pieces = train(ner, *sets, name="pieces")
     assert numbers(tmp_path / "pieces") == numbers(tmp_path / "whole")
     assert {**pieces, "seconds": 0} == {**whole, "seconds": 0}
+
+
+def test_a_run_that_ends_within_an_epoch_is_measured_and_can_be_made_longer(train, ner, tmp_path):
+    sets = ("train.n_epochs=3", "train.log_every=1")
+    short = train(ner, *sets, name="short", budget=Budget(max_steps=2))
+    assert (tmp_path / "short" / "model" / "task.json").exists()
+    assert short["n_epochs"] == 1
+    (tmp_path / "short" / "result.json").unlink()
+    longer, whole = train(ner, *sets, name="short"), train(ner, *sets, name="whole")
+    assert longer["curve"] == whole["curve"]
 
 
 @pytest.mark.slow
@@ -98,6 +108,17 @@ def test_a_run_says_how_it_went(train, ner, tmp_path):
     assert sum(result["mixes"]["output"]["weights"]) == pytest.approx(1)
     assert (tmp_path / "run" / "learning_curve.png").stat().st_size > 1000
     assert train(ner, "train.n_epochs=2", "elmo.place=both") == result  # once more: nothing to do
+
+
+def test_given_vectors_are_used_and_a_missing_file_leaves_nothing_behind(train, ner, tmp_path):
+    with pytest.raises(DataError, match=r"absent.txt"):
+        train(ner, "train.n_epochs=1", static=tmp_path / "absent.txt")
+    assert not (tmp_path / "run").exists()
+    (tmp_path / "glove.txt").write_text("ann 1 2 3\nrome 4 5 6\nunseen 7 8 9\n")
+    train(ner, "train.n_epochs=1", static=tmp_path / "glove.txt")
+    words = open_task(tmp_path / "run").model.tokens.words
+    assert (words.dim, words.words.fixed) == (3, ("unseen",))
+    assert words.fixed.tolist() == [[7, 8, 9]]
 
 
 def test_another_run_is_refused_in_the_same_folder(train, ner):

@@ -12,6 +12,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -70,6 +71,17 @@ class LayerSource:
         for tokens in distinct:
             start, end = end, end + len(tokens)
             self._kept[tokens] = everything[start:end]
+
+    @contextmanager
+    def held(self, sentences: Iterable[Tokens]) -> Iterator[None]:
+        """Have the layers of these sentences in memory for a while, embedded in their order."""
+        new = [key for key in _distinct(sentences) if key not in self._kept]
+        self._kept.update(zip(new, self._embed(new), strict=True))
+        try:
+            yield
+        finally:
+            for key in new:
+                del self._kept[key]
 
     def read(self, sentences: Sequence[Tokens]) -> list[Array]:
         """The chosen layers of each sentence, (T, L, D)."""

@@ -7,6 +7,7 @@ the task model would read its vectors as noise.
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -66,12 +67,19 @@ class TrainedTask:
         self.model.eval()
         lengths = [self.task.length(example) for example in examples]
         predictions: list[Any] = [None] * len(examples)
-        for batch in batches_by_length(lengths, self.config.train.batch_size):
-            found = self.model.predict([examples[k] for k in batch])
-            for k, prediction in zip(batch, found, strict=True):
-                predictions[k] = prediction
+        with self._hold_layers(examples):
+            for batch in batches_by_length(lengths, self.config.train.batch_size):
+                found = self.model.predict([examples[k] for k in batch])
+                for k, prediction in zip(batch, found, strict=True):
+                    predictions[k] = prediction
         self.model.train(was_training)
         return predictions
+
+    def _hold_layers(self, examples: Sequence[Any]) -> AbstractContextManager[None]:
+        """Many sentences are embedded faster together than batch by batch."""
+        source = self.model.tokens.source
+        sentences = (tokens for example in examples for tokens in self.task.sentences(example))
+        return nullcontext() if source is None else source.held(sentences)
 
     def save(self, folder: Path, bilm_path: str | None, scores: dict[str, float]) -> None:
         """Write the folder; an older model in its place is replaced only when this one is whole."""

@@ -114,10 +114,10 @@ class TaskTrainer:
         with logging_redirect_tqdm(), bar, catch_signals() as stop:
             while not (stop.is_set() or self._is_over()):
                 self._take_step(metrics, bar)
-            if self._is_over() and self._step % self._n_batches:  # a budget ends anywhere
-                self._evaluate(metrics)
+            self._save()
+            if self._is_over() and self._progress.scores is None:
+                self._evaluate(metrics)  # a budget ended within the first epoch
         metrics.close()
-        self._save()
         if not self._is_over():
             log.info("stopped and saved at step %d; the same command goes on", self._step)
             return None

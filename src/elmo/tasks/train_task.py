@@ -13,6 +13,7 @@ from elmo import checkpoint
 from elmo.budget import Budget
 from elmo.config import to_mapping
 from elmo.elmo import Elmo
+from elmo.models import ENGLISH
 from elmo.run_folder import RunFolder
 from elmo.static_words import StaticVectors
 from elmo.tasks.example_batches import draw_share
@@ -47,29 +48,26 @@ def train_task(
         "train": task.read(train, config, is_training=True),
         "dev": task.read(dev, config, is_training=False),
     }
+    vectors = None if static is None else StaticVectors.read(static)
     source = None
     if config.elmo is not None:
         opened = Elmo.load() if bilm is None else Elmo.load(bilm)
         source = LayerSource(opened, config.elmo, cache or out / "cache")
     run = RunFolder(out)
-    identity = {
-        "task": task.name,
-        "config": to_mapping(config),
-        "train_sha256": checkpoint.sha256(train),
-        "dev_sha256": checkpoint.sha256(dev),
-        "bilm_sha256": None if source is None else source.bilm_sha256,
-        "static_sha256": None if static is None else checkpoint.sha256(static),
-    }
+    identity: dict[str, Any] = {"task": task.name, "config": to_mapping(config)}
+    for name, path in (("train", train), ("dev", dev), ("static", static)):
+        identity[f"{name}_sha256"] = None if path is None else checkpoint.sha256(path)
+    identity["bilm_sha256"] = None if source is None else source.bilm_sha256
     with run.claim(identity):
         units = [task.unit(example) for example in examples["train"]]
         numbers = draw_share(units, config.train.share, config.train.seed)
         learned = [examples["train"][k] for k in numbers]
-        trained = build_trained(task, config, learned, source, static)
+        trained = build_trained(task, config, learned, source, vectors)
         if source is not None:
             _keep_layers(source, task, examples["train"], learned)
             _keep_layers(source, task, examples["dev"], examples["dev"])
-        path = None if source is None else _place_of(bilm)
-        trainer = TaskTrainer(trained, learned, examples["dev"], run, path, budget or Budget())
+        place = None if source is None else _place_of(bilm)
+        trainer = TaskTrainer(trained, learned, examples["dev"], run, place, budget or Budget())
         result = trainer.fit()
         if result is not None and bundle and source is not None:
             checkpoint.save(run.model / BILM, source.elmo.model)
@@ -81,15 +79,14 @@ def build_trained(
     config: TaskConfig,
     examples: list[Any],
     source: LayerSource | None,
-    static: Path | None = None,
+    static: StaticVectors | None = None,
 ) -> TrainedTask:
     """A task model at its start, as its training examples and its seed make it."""
     torch.manual_seed(config.train.seed)
     words = None
     if config.words is not None:
         sentences = (tokens for example in examples for tokens in task.sentences(example))
-        vectors = None if static is None else StaticVectors.read(static)
-        words = WordTable.build(config.words, sentences, vectors)
+        words = WordTable.build(config.words, sentences, static)
     inventory = task.inventory(examples, config)
     model = task.build(config, TokenVectors(config, words, source), inventory)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -109,8 +106,6 @@ def _keep_layers(
 
 def _place_of(bilm: Path | None) -> str:
     """How the biLM is found again: by the name of the package's own, or by its whole path."""
-    from elmo.models import ENGLISH
-
     if bilm is None or not bilm.exists():
         return str(bilm or ENGLISH)
     return str(bilm.resolve())
