@@ -35,6 +35,13 @@ N_FREQUENT = 20_000  # words among which the nearest is looked for
 N_NEAREST = 10
 ROWS_AT_ONCE = 512
 SPELT_RIGHT = "spelt right"
+COLUMNS = (
+    "in the static vectors",
+    "layer 0: nearest",
+    f"layer 0: in {N_NEAREST}",
+    "in context: nearest",
+    f"in context: in {N_NEAREST}",
+)
 
 Array = NDArray[Any]
 Ranks = NDArray[np.int64]  # 0: the meant word is the nearest
@@ -67,25 +74,18 @@ def probe_oov(
     right = [UnseenWord(SPELT_RIGHT, word, word) for word in places]
     asked = [*right, *(word for word in unseen if _is_misspelt(word) and word.meant in places)]
     in_context = ranks_in_context(elmo, asked, places, state)
-    rows = {}
-    for kind in (SPELT_RIGHT, *MISSPELLINGS, *INVENTIONS):
-        some = [word.written for word in unseen if word.kind == kind]
-        covered = None if static is None or not some else sum(word in static for word in some)
-        rows[kind] = [
-            None if covered is None else percent(covered, len(some)),
+    rows = {
+        kind: [
+            _covered(static, unseen, kind),
             *_shares(by_spelling, unseen, kind),
             *_shares(in_context, asked, kind),
         ]
+        for kind in (SPELT_RIGHT, *MISSPELLINGS, *INVENTIONS)
+    }
     return Measured(
         "oov",
         "unseen words, %",
-        (
-            "in the static vectors",
-            "layer 0: nearest",
-            f"layer 0: in {N_NEAREST}",
-            "in context: nearest",
-            f"in context: in {N_NEAREST}",
-        ),
+        COLUMNS,
         rows,
         {
             "state": state,
@@ -184,6 +184,14 @@ def _normed(vectors: Array) -> Array:
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     normed: Array = vectors / np.where(lengths > 0, lengths, 1)
     return normed
+
+
+def _covered(static: StaticVectors | None, words: Sequence[UnseenWord], kind: str) -> float | None:
+    """The share of a kind's words that have a static vector."""
+    some = [word.written for word in words if word.kind == kind]
+    if static is None or not some:
+        return None
+    return percent(sum(word in static for word in some), len(some))
 
 
 def _shares(ranks: Ranks, words: Sequence[UnseenWord], kind: str) -> list[float | None]:
