@@ -3,6 +3,7 @@
 A new task adds its file here.
 """
 
+import json
 from dataclasses import dataclass
 
 SMALL = ("words.dim=8", "words.min_count=1", "train.batch_size=4", "elmo.dropout=0")
@@ -150,6 +151,41 @@ def as_brackets(labels):
     return fields
 
 
+PARAGRAPHS = {
+    "Ann Lee took a bow. She sang in Rome, in 1907.": {
+        "Who took a bow?": "Ann Lee",
+        "Where did she sing?": "Rome",
+        "When did she sing?": "1907",
+        "What did Ann take?": "a bow",
+    },
+    "Zürich is cold; Paris is not. Bob likes neither.": {
+        "What is cold?": "Zürich",
+        "Who likes neither?": "Bob",
+        "What is not cold?": "Paris",
+    },
+    "A dog ran.": {"What ran?": "A dog", "What did the dog do?": "ran", "Who ran?": "A dog"},
+}
+
+
+def as_squad(paragraphs):
+    """SQuAD's JSON."""
+    listed = [
+        {
+            "context": text,
+            "qas": [
+                {
+                    "id": f"{number}-{question}",
+                    "question": question,
+                    "answers": [{"text": answer, "answer_start": text.index(answer)}],
+                }
+                for question, answer in questions.items()
+            ],
+        }
+        for number, (text, questions) in enumerate(paragraphs.items())
+    ]
+    return json.dumps({"version": "1.1", "data": [{"title": "x", "paragraphs": listed}]})
+
+
 RAW = "Ann Lee left New York. She ran!\n\nZürich is cold.\n"
 
 SENTENCES = """\
@@ -212,4 +248,20 @@ TINY_TASKS = [
     ),
     TinyTask("srl", "srl.conll", as_propositions(ROLES), SMALL_ROLES, RAW),
     TinyTask("coref", "coref.conll", as_documents(STORIES), SMALL_RANKER, RAW, is_text_whole=True),
+    TinyTask(
+        "squad",
+        "squad.json",
+        as_squad(PARAGRAPHS),
+        (
+            *SMALL,
+            "words.is_trained=true",
+            "chars.filters=[[2, 6]]",
+            "model.dim=12",
+            "model.dropout=0",
+            "optimiser.learning_rate=0.01",
+            "optimiser.beta2=0.999",
+            "optimiser.halve_after=none",
+        ),
+        "What ran?\tA dog ran.\n\nWho sang?\tIt was Ann. She sang.\n",
+    ),
 ]

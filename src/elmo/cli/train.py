@@ -42,8 +42,8 @@ def train(
 ) -> None:
     """Train a model for a TASK.
 
-    ner, chunk and pos read CoNLL columns or CoNLL-U, srl PropBank's; docs/tasks.md has all tasks
-    and settings.
+    ner, chunk and pos read CoNLL columns or CoNLL-U, srl PropBank's, squad its JSON;
+    docs/tasks.md has all tasks and settings.
     OUT/model is the best model on the dev data. The same command goes on with a run that was
     stopped or killed.
     """

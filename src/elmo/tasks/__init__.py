@@ -24,6 +24,7 @@ TASKS = {
     "nli": "nli",
     "srl": "srl",
     "coref": "coref",
+    "squad": "squad",
 }
 
 

@@ -12,7 +12,7 @@ Shapes: B rows, T tokens, D input width, H cells.
 import torch
 from torch import Tensor, nn
 
-from elmo.tasks.encoder import drop_columns, set_start_values
+from elmo.tasks.encoder import drop_columns, set_start_values, take_places, turn_around
 
 
 class AlternatingLstm(nn.Module):
@@ -27,13 +27,13 @@ class AlternatingLstm(nn.Module):
 
     def forward(self, x: Tensor, lengths: Tensor) -> Tensor:
         """(B, T, D), (B,) -> (B, T, H); where padded, anything."""
-        mirrored = _mirror(lengths, x.shape[1])[..., None]
+        turned = turn_around(lengths, x.shape[1])
         for layer in self.layers:
             x = drop_columns(layer(x), self._dropout, self.training)
             # The next one reads from the other side. Padding stays last, where no token sees it.
-            x = x.gather(1, mirrored.expand_as(x))
+            x = take_places(x, turned)
         is_reversed = len(self.layers) % 2 == 1
-        return x.gather(1, mirrored.expand_as(x)) if is_reversed else x
+        return take_places(x, turned) if is_reversed else x
 
 
 class _HighwayLstm(nn.Module):
@@ -52,9 +52,3 @@ class _HighwayLstm(nn.Module):
         hidden, _ = self.lstm(x)
         gate = torch.sigmoid(self.gate(torch.cat([x, hidden], dim=-1)))
         return torch.lerp(self.carry(x), hidden, gate)
-
-
-def _mirror(lengths: Tensor, n_tokens: int) -> Tensor:
-    """Of each token the place where it stands when its row is read from the end, (B, T)."""
-    places = torch.arange(n_tokens, device=lengths.device).expand(len(lengths), -1)
-    return torch.where(places < lengths[:, None], lengths[:, None] - 1 - places, places)

@@ -27,15 +27,14 @@ class BiLstm(nn.Module):
 
     def forward(self, x: Tensor, lengths: Tensor) -> Tensor:
         """(B, T, D), (B,) -> (B, T, 2H)."""
-        places = torch.arange(x.shape[1], device=x.device)
-        mask = places < lengths[:, None]  # (B, T)
-        turned = torch.where(mask, lengths[:, None] - 1 - places, places)
+        mask = torch.arange(x.shape[1], device=x.device) < lengths[:, None]  # (B, T)
+        turned = turn_around(lengths, x.shape[1])
         for depth, (ahead, back) in enumerate(
             zip(self.forward_layers, self.backward_layers, strict=True)
         ):
             if depth:
                 x = dropout(x, self.dropout_rate, self.training)
-            both = [ahead(x)[0], _take(back(_take(x, turned))[0], turned)]
+            both = [ahead(x)[0], take_places(back(take_places(x, turned))[0], turned)]
             x = torch.cat(both, dim=-1) * mask[..., None]
         return x
 
@@ -68,7 +67,13 @@ def _build_lstm(input_dim: int, dim: int) -> nn.LSTM:
     return lstm
 
 
-def _take(x: Tensor, places: Tensor) -> Tensor:
+def turn_around(lengths: Tensor, n_tokens: int) -> Tensor:
+    """The token at each place of rows that are read from their ends, (B, T); padding stays."""
+    places = torch.arange(n_tokens, device=lengths.device)
+    return torch.where(places < lengths[:, None], lengths[:, None] - 1 - places, places)
+
+
+def take_places(x: Tensor, places: Tensor) -> Tensor:
     """For each place of a row (B, T) the vector that stands at another: (B, T, D)."""
     rows = torch.arange(x.shape[0], device=x.device)[:, None] * x.shape[1]
     return x.flatten(0, 1).index_select(0, (rows + places).flatten()).view_as(x)
