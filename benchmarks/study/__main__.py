@@ -1,0 +1,63 @@
+"""Run the study, show its plan, or write its report."""
+
+import argparse
+import logging
+import sys
+from pathlib import Path
+
+from benchmarks.study import __doc__ as usage
+from benchmarks.study.plan import RUNS, TABLES, Run
+
+
+def main() -> None:
+    """Read the command."""
+    parser = argparse.ArgumentParser(
+        "python -m benchmarks.study",
+        description=usage,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    verbs = parser.add_subparsers(dest="verb", required=True)
+    plan = verbs.add_parser("plan", help="what will run, in order")
+    run = verbs.add_parser("run", help="make what is not there yet")
+    for verb in (plan, run):
+        verb.add_argument("--out", type=Path, required=verb is run, help="the study's folder")
+        verb.add_argument("--only", choices=TABLES, help="runs of this table")
+    run.add_argument("--data", type=Path, required=True, help="folder of the task data")
+    run.add_argument("--glove", type=Path, help="word vectors, for all runs but those without")
+    run.add_argument("--model", "-m", type=Path, help="the biLM; the package's own by default")
+    run.add_argument("--max-minutes", type=float, help="stop then; the same command goes on")
+    report = verbs.add_parser("report", help="tables and plots of finished runs")
+    report.add_argument("folder", type=Path, help="the study's folder, or one of result files")
+    report.add_argument("--docs", type=Path, default=Path("docs"))
+    settings = parser.parse_args()
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
+    if settings.verb == "report":
+        from benchmarks.study.report import write_report
+
+        print(write_report(settings.folder, settings.docs))
+        return
+    runs = [run for run in RUNS if settings.only is None or settings.only in run.tables]
+    if settings.verb == "plan":
+        show(runs, settings.out)
+        return
+    from benchmarks.study.runner import Places, run_all
+
+    places = Places(settings.data, settings.out, settings.glove, settings.model)
+    failed = run_all(runs, places, settings.max_minutes)
+    print(f"{sum(places.result(run.key).exists() for run in runs)} of {len(runs)} runs are done")
+    sys.exit(1 if failed else 0)
+
+
+def show(runs: list[Run], out: Path | None) -> None:
+    """A line a run: how long it takes, how long all take until then, what it is for."""
+    total = 0.0
+    for run in runs:
+        total += run.minutes
+        is_done = out is not None and (out / "runs" / f"{run.key}.json").exists()
+        mark, tables = "done" if is_done else "", " ".join(sorted(run.tables))
+        print(f"{run.minutes:5.1f} {total:6.0f}  {run.key:32} {tables:48} {mark}".rstrip())
+    print(f"{len(runs)} runs, about {total / 60:.1f} hours")
+
+
+if __name__ == "__main__":
+    main()

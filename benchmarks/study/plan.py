@@ -1,0 +1,252 @@
+"""The study as data: tasks, variants of their settings, and which runs each table needs.
+
+Out: `RUNS`, in the order they are made, the most telling first. A run that several tables need is
+made once. Minutes are estimates for two cores; `python -m benchmarks.study plan` adds them up.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class StudiedTask:
+    """A task on its data here. Settings hold for the baseline too, those of ELMo aside."""
+
+    task: str
+    title: str
+    train: str
+    dev: str
+    test: str | None
+    sets: tuple[str, ...]
+    n_epochs: int
+    patience: int
+    minutes: float  # of a run with all training data
+    share: float = 1.0  # of the training file
+    text: str | None = None  # its text, as benchmarks/finetune.py names it
+
+    @property
+    def place(self) -> str:
+        """Where ELMo is, if nothing else is said."""
+        return next(s for s in self.sets if s.startswith("elmo.place=")).removeprefix("elmo.place=")
+
+
+@dataclass(frozen=True)
+class Variant:
+    """How a run differs from the task with ELMo."""
+
+    title: str
+    sets: tuple[str, ...] = ()
+    has_elmo: bool = True
+    has_glove: bool = True
+    is_tuned: bool = False  # the biLM has been fine-tuned on the task's text
+    share: float = 1.0  # of the training data that the task has in this study
+    n_epochs_times: float = 1.0  # little data is read more often
+
+
+@dataclass(frozen=True)
+class Run:
+    """One training run."""
+
+    task: str
+    variant: str
+    seed: int
+    tables: frozenset[str] = field(compare=False)
+
+    @property
+    def key(self) -> str:
+        """The name of its files."""
+        return f"{self.task}-{self.variant}-{self.seed}"
+
+    @property
+    def minutes(self) -> float:
+        """About how long it takes; measuring the dev data is about a tenth of an epoch."""
+        variant = VARIANTS[self.variant]
+        epoch = (variant.share + DEV_COST) / (1 + DEV_COST)
+        return STUDIED[self.task].minutes * variant.n_epochs_times * epoch
+
+    @property
+    def sets(self) -> list[str]:
+        """Settings over the task's defaults."""
+        studied, variant = STUDIED[self.task], VARIANTS[self.variant]
+        sets = [
+            *studied.sets,
+            *variant.sets,
+            f"train.n_epochs={round(studied.n_epochs * variant.n_epochs_times)}",
+            f"train.patience={round(studied.patience * variant.n_epochs_times)}",
+            f"train.share={studied.share * variant.share:g}",
+            f"train.seed={self.seed}",
+        ]
+        return [s for s in sets if variant.has_elmo or not s.startswith("elmo.")]
+
+
+STUDIED = {
+    "squad": StudiedTask(
+        "squad",
+        "SQuAD",
+        "squad/train.json.xz",
+        "squad/dev.json.xz",
+        None,
+        ("elmo.place=both",),
+        n_epochs=10,
+        patience=3,
+        minutes=22,
+        share=0.1,
+        text="squad-questions",
+    ),
+    "nli": StudiedTask(
+        "nli",
+        "SNLI (counterfactual)",
+        "nli/counterfactual-snli/train.tsv",
+        "nli/counterfactual-snli/dev.tsv",
+        "nli/counterfactual-snli/test.tsv",
+        ("elmo.place=both",),
+        n_epochs=15,
+        patience=4,
+        minutes=5,
+        text="snli",
+    ),
+    "srl": StudiedTask(
+        "srl",
+        "SRL (PropBank EWT)",
+        "srl/propbank-ewt/train.conll.xz",
+        "srl/propbank-ewt/dev.conll.xz",
+        "srl/propbank-ewt/test.conll.xz",
+        ("elmo.place=input",),
+        n_epochs=8,
+        patience=3,
+        minutes=15,
+    ),
+    "coref": StudiedTask(
+        "coref",
+        "coreference (LitBank)",
+        "coref/litbank/train.conll.xz",
+        "coref/litbank/dev.conll.xz",
+        "coref/litbank/test.conll.xz",
+        ("elmo.place=input",),
+        n_epochs=12,
+        patience=4,
+        minutes=16,
+    ),
+    "ner": StudiedTask(
+        "ner",
+        "NER (WNUT 2017)",
+        "ner/wnut17/train.conll",
+        "ner/wnut17/dev.conll",
+        "ner/wnut17/test.conll",
+        ("elmo.place=input",),
+        n_epochs=30,
+        patience=8,
+        minutes=4,
+        text="wnut",
+    ),
+    "sentiment": StudiedTask(
+        "sentiment",
+        "SST-5",
+        "research-only/sst/train.txt",
+        "research-only/sst/dev.txt",
+        "research-only/sst/test.txt",
+        ("elmo.place=input", "data.max_phrases=5"),
+        n_epochs=8,
+        patience=3,
+        minutes=8,
+        text="sst",
+    ),
+}
+
+VARIANTS = {
+    "baseline": Variant("no ELMo", has_elmo=False),
+    "elmo": Variant("ELMo"),
+    "top": Variant("last layer only", ("elmo.layers=top",)),
+    "lambda-1": Variant("all layers, lambda = 1", ("elmo.penalty=1.0",)),
+    "at-input": Variant("at the input", ("elmo.place=input",)),
+    "at-output": Variant("at the output", ("elmo.place=output",)),
+    "at-both": Variant("at both", ("elmo.place=both",)),
+    "forward": Variant("forward language model only", ("elmo.direction=forward",)),
+    "backward": Variant("backward language model only", ("elmo.direction=backward",)),
+    "characters": Variant("character layer only", ("elmo.layers=0",)),
+    "no-gamma": Variant("without gamma", ("elmo.has_gamma=false",)),
+    "top-no-gamma": Variant(
+        "last layer only, without gamma", ("elmo.layers=top", "elmo.has_gamma=false")
+    ),
+    "no-glove": Variant("ELMo without GloVe", ("words=none",), has_glove=False),
+    "random-words": Variant(
+        "no ELMo, random words for GloVe", ("words.is_trained=true",), False, False
+    ),
+    "warm": Variant("state warm", ("elmo.state=warm",)),
+    "carry": Variant("state carried on", ("elmo.state=carry",)),
+    "tuned": Variant("ELMo tuned on the task's text", is_tuned=True),
+}
+DEV_COST = 0.12
+SHARES = {0.01: 5.0, 0.1: 3.0, 0.3: 1.5}  # and how many times the epochs
+for _share, _times in SHARES.items():
+    _name = f"{round(100 * _share)}-percent"
+    VARIANTS |= {
+        f"baseline-{_name}": Variant(
+            f"no ELMo, {_share:.0%}", has_elmo=False, share=_share, n_epochs_times=_times
+        ),
+        f"elmo-{_name}": Variant(f"ELMo, {_share:.0%}", share=_share, n_epochs_times=_times),
+    }
+
+PLACES = ("input", "both", "output")
+LAYER_CHOICES = ("baseline", "top", "lambda-1", "elmo")
+ABLATIONS = (
+    *("baseline", "elmo", "forward", "backward", "characters", "no-gamma", "top-no-gamma"),
+    *("no-glove", "random-words", "warm", "carry"),
+)
+SHARE_VARIANTS = tuple(
+    f"{kind}-{round(100 * share)}-percent" for share in SHARES for kind in ("baseline", "elmo")
+)
+TABLE1_TASKS = ("ner", "nli", "sentiment", "srl", "coref", "squad")
+TABLES = {
+    "table1": "Table 1: with and without ELMo",
+    "table2": "Table 2: which layers",
+    "table3": "Table 3: where",
+    "ablations": "Ablations",
+    "figure1": "Figure 1: how much data, how many epochs",
+    "finetuning": "Fine-tuning the biLM on the task's text",
+}
+
+
+def placed(task: str, place: str) -> str:
+    """The variant with ELMo at a place: for one place it is what the task has anyway."""
+    return "elmo" if STUDIED[task].place == place else f"at-{place}"
+
+
+def _stage(
+    table: str, tasks: Sequence[str], variants: Sequence[str], *seeds: int
+) -> Iterator[tuple[str, str, str, int]]:
+    for seed in seeds:
+        for task in tasks:
+            yield from ((table, task, variant, seed) for variant in variants)
+
+
+def _stages() -> Iterator[tuple[str, str, str, int]]:
+    """All runs of all tables: (table, task, variant, seed)."""
+    both, quick, slow = ("baseline", "elmo"), ("ner", "nli", "sentiment"), ("srl", "coref")
+    places = {task: [placed(task, place) for place in PLACES] for task in ("nli", "srl")}
+    yield from _stage("table1", TABLE1_TASKS, both, 1)
+    yield from _stage("table1", quick, both, 2, 3)
+    yield from _stage("table2", ("nli",), LAYER_CHOICES, 1, 2, 3)
+    yield from _stage("table3", ("nli",), places["nli"], 1, 2, 3)
+    yield from _stage("ablations", ("ner",), ABLATIONS, 1, 2)
+    yield from _stage("figure1", ("nli",), (*SHARE_VARIANTS, *both), 1, 2)
+    yield from _stage("finetuning", quick, ("elmo", "tuned"), 1, 2)
+    yield from _stage("table1", slow, both, 2)
+    yield from _stage("table2", ("srl",), LAYER_CHOICES, 1)
+    yield from _stage("table3", ("srl",), places["srl"], 1)
+    yield from _stage("figure1", ("srl",), (*SHARE_VARIANTS, *both), 1)
+    yield from _stage("table1", ("squad",), both, 2)
+    yield from _stage("table1", slow, both, 3)
+    yield from _stage("ablations", ("nli",), ABLATIONS, 1)
+
+
+def make_runs() -> list[Run]:
+    """Each run once, in the order of the stages, with all tables that it is for."""
+    tables: dict[tuple[str, str, int], set[str]] = {}
+    for table, *which in _stages():
+        task, variant, seed = which
+        tables.setdefault((str(task), str(variant), int(seed)), set()).add(table)
+    return [Run(*which, frozenset(names)) for which, names in tables.items()]
+
+
+RUNS = make_runs()

@@ -1,0 +1,127 @@
+"""docs/results.md and its pictures, from the files of runs and nothing else.
+
+In: a folder of results. Out: DOCS/results.md, DOCS/results/*.png, and the files themselves in
+DOCS/results/runs, so that the same command with that folder writes the same page again.
+"""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+from benchmarks.study import tables
+from benchmarks.study.plan import RUNS
+from benchmarks.study.results import Results
+
+INTRODUCTION = """\
+# Results
+
+The paper's tables, measured here: small task models on two CPU cores, open data in place of what is
+licensed, and a biLM of this project. Scores are in percent, of dev data unless said otherwise, as
+the mean ± standard deviation over seeds; one number is one seed. *Less error* is the gain's share
+of what the baseline gets wrong, the paper's relative error reduction. Both have the same GloVe
+vectors, sizes, epochs and settings, ELMo aside. The paper's numbers are of other data and larger
+models: what can be compared is the direction and the size of a gain, not the score.
+
+`python -m benchmarks.study run` made these runs, and `python -m benchmarks.study report
+docs/results/runs` this page, of their files in `docs/results/runs`."""
+
+SECTIONS: list[tuple[str, str, str | None, Callable[[Results], list[str]]]] = [
+    (
+        "Table 1: with and without ELMo",
+        "Dev data, by which training was stopped:",
+        "table1",
+        lambda results: tables.table_1(results, "scores"),
+    ),
+    (
+        "",
+        "Test data, where there is such, with the same models:",
+        None,
+        lambda results: tables.table_1(results, "test_scores"),
+    ),
+    (
+        "Table 2: which layers",
+        "The last layer alone, or a learned mix of all with a penalty λ on its weights.",
+        "table2",
+        tables.table_2,
+    ),
+    (
+        "Table 3: where",
+        "Beside the words at the input, beside what the task's own LSTM gives, or both.",
+        "table3",
+        tables.table_3,
+    ),
+    ("Ablations", "What is left when a part is taken away.", "ablations", tables.ablations),
+    (
+        "Figure 1: how much data, how many epochs",
+        "A share of the training data, drawn by the seed; smaller shares are read in more epochs.",
+        "figure1",
+        tables.figure_1,
+    ),
+    ("", "With all training data:", None, tables.epochs_to_equal),
+    (
+        "Figure 2: learned mixes",
+        "Softmax of the mix's weights, mean over seeds: which layers a task takes, and where.",
+        "figure2",
+        tables.figure_2,
+    ),
+    (
+        "Fine-tuning the biLM on the task's text",
+        "One epoch on the training text; perplexity is of the dev text, mean of both directions.",
+        "finetuning",
+        tables.finetuning,
+    ),
+    ("What was run", "", None, tables.settings_of_runs),
+]
+
+
+def write_report(folder: Path, docs: Path) -> Path:
+    """Write the page and its pictures; gives the page."""
+    from benchmarks.study.plots import draw_all
+
+    results = Results.read(folder)
+    if not results.runs:
+        raise SystemExit(f"{folder}: no results, expected runs/*.json; run the study first")
+    keep_files(folder, docs / "results" / "runs")
+    drawn = draw_all(results, docs / "results")
+    lines = [INTRODUCTION]
+    for title, text, picture, table in SECTIONS:
+        rows = table(results)
+        if not rows:
+            continue
+        lines += ["", *([f"## {title}", ""] if title else []), *([text, ""] if text else []), *rows]
+        if picture in drawn:
+            lines += ["", f"![{title}](results/{picture}.png)"]
+    lines += ["", *_closing(results)]
+    page = docs / "results.md"
+    page.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return page
+
+
+def keep_files(folder: Path, kept: Path) -> None:
+    """Copy the results to where they are committed."""
+    inner = folder / "runs" if (folder / "runs").is_dir() else folder
+    kept.mkdir(parents=True, exist_ok=True)
+    for path in inner.glob("*.json"):
+        if not (kept / path.name).exists() or not path.samefile(kept / path.name):
+            shutil.copyfile(path, kept / path.name)
+
+
+def _closing(results: Results) -> list[str]:
+    """Which biLM it was, and what is still to run."""
+    hashes = {run["bilm_sha256"] for run in results.runs if run["bilm_sha256"]}
+    plain = {
+        run["bilm_sha256"]
+        for run in results.runs
+        if run["bilm_sha256"] and run["variant"] != "tuned"
+    }
+    done = {run["key"] for run in results.runs}
+    missing = [run.key for run in RUNS if run.key not in done]
+    hours = sum(run["seconds"] for run in results.runs) / 3600
+    named = ", ".join(f"`{each[:16]}`" for each in sorted(plain))
+    n_tuned = len(hashes - plain)
+    lines = [f"{len(done)} runs, {hours:.1f} hours. The biLM's hash: {named}."]
+    if n_tuned:
+        lines.append(f"{n_tuned} more are tuned from it.")
+    if missing:
+        lines.append(f"{len(missing)} planned runs are not made yet.")
+    return lines

@@ -1,0 +1,65 @@
+"""The results of runs, read from their files and looked up by task and variant.
+
+In: a folder of JSON files. Out: `Results`, with the mean and the spread over seeds of any cell.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import mean, stdev
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A number over seeds."""
+
+    values: tuple[float, ...]
+
+    @property
+    def mean(self) -> float:
+        """Over the seeds."""
+        return mean(self.values)
+
+    @property
+    def spread(self) -> float:
+        """Standard deviation; none of one."""
+        return stdev(self.values) if len(self.values) > 1 else 0.0
+
+    def __str__(self) -> str:
+        spread = f" ± {self.spread:.2f}" if len(self.values) > 1 else ""
+        return f"{self.mean:.2f}{spread}"
+
+
+@dataclass(frozen=True)
+class Results:
+    """All there is."""
+
+    runs: Sequence[Mapping[str, Any]]
+    tunings: Sequence[Mapping[str, Any]]
+
+    @staticmethod
+    def read(folder: Path) -> "Results":
+        """Of a folder's files; those of a study's folder are in `runs`."""
+        inner = folder / "runs" if (folder / "runs").is_dir() else folder
+        found = [json.loads(path.read_text()) for path in sorted(inner.glob("*.json"))]
+        runs = sorted((run for run in found if "task" in run), key=lambda run: run["seed"])
+        return Results(runs, [each for each in found if "text" in each])
+
+    def of(self, task: str, variant: str) -> list[Mapping[str, Any]]:
+        """The runs of a task's variant, by seed."""
+        return [run for run in self.runs if (run["task"], run["variant"]) == (task, variant)]
+
+    def cell(self, task: str, variant: str, part: str = "scores") -> Cell | None:
+        """The metric of a task's variant; `part` may be `test_scores`."""
+        runs = [run for run in self.of(task, variant) if run.get(part)]
+        return Cell(tuple(run[part][run["metric"]] for run in runs)) if runs else None
+
+    def metric(self, task: str) -> str:
+        """By its name."""
+        return next((str(run["metric"]) for run in self.runs if run["task"] == task), "")
+
+    def tuning(self, text: str) -> Mapping[str, Any] | None:
+        """How the biLM was tuned on a text."""
+        return next((each for each in self.tunings if each["text"] == text), None)

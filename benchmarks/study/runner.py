@@ -1,0 +1,172 @@
+"""Make the runs of a plan, one after the other, each with what `elmo train` calls.
+
+In: runs, where data and vectors are, a folder. Out: `DIR/runs/KEY.json` for each run, written whole
+when it has ended. What has such a file is not run again; what was killed goes on where it was, by
+the checkpoints in `DIR/work/KEY`. The biLM's layers are kept once, in `DIR/cache`.
+"""
+
+import json
+import logging
+import math
+import os
+import shutil
+import signal
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import elmo
+from benchmarks.study.plan import STUDIED, VARIANTS, Run, StudiedTask
+from elmo.errors import ElmoError
+from elmo.models import ENGLISH
+from elmo.tasks import TASKS, find_task
+from elmo.tasks.saved_task import open_task
+from elmo.tasks.task_config import read_config
+from elmo.tasks.train_task import train_task
+
+TUNED_EPOCHS = 1.0  # as the paper
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where things are."""
+
+    data: Path
+    out: Path
+    glove: Path | None = None
+    bilm: Path | None = None  # absent: the package's own
+
+    def result(self, key: str) -> Path:
+        """The file of a finished run."""
+        return self.out / "runs" / f"{key}.json"
+
+
+class Stopped(Exception):
+    """Somebody asked to stop, or the time is up."""
+
+
+def run_all(
+    runs: Iterable[Run],
+    places: Places,
+    max_minutes: float | None = None,
+    studied: Mapping[str, StudiedTask] = STUDIED,
+) -> list[str]:
+    """Make what is not there yet; gives the keys of runs that failed."""
+    failed: list[str] = []
+    absent: set[str] = set()
+    ends_at = math.inf if max_minutes is None else time.monotonic() + 60 * max_minutes
+    with _asked_to_stop(max_minutes) as stop:
+        for run in runs:
+            if stop.is_set() or time.monotonic() >= ends_at:
+                break
+            if places.result(run.key).exists():
+                continue
+            if run.task not in TASKS:
+                if run.task not in absent:
+                    log.warning("%s: no such task in this version; its runs are skipped", run.task)
+                absent.add(run.task)
+                continue
+            log.info("%s, about %.0f minutes", run.key, run.minutes)
+            try:
+                write_result(places.result(run.key), make(run, places, studied[run.task]))
+            except Stopped:
+                break
+            except ElmoError as error:
+                log.error("%s failed: %s", run.key, error)
+                failed.append(run.key)
+    return failed
+
+
+def make(run: Run, places: Places, studied: StudiedTask) -> dict[str, Any]:
+    """Train one model, and measure it on the test data too."""
+    variant, task = VARIANTS[run.variant], find_task(run.task)
+    config = read_config(task.defaults(), None, run.sets, has_elmo=variant.has_elmo)
+    bilm = tune(studied, places) if variant.is_tuned else places.bilm
+    work = places.out / "work" / run.key
+    result = train_task(
+        task,
+        config,
+        places.data / studied.train,
+        places.data / studied.dev,
+        work,
+        bilm=bilm,
+        static=places.glove if variant.has_glove else None,
+        cache=places.out / "cache",
+    )
+    if result is None:
+        raise Stopped
+    test_scores = None
+    if studied.test is not None:
+        trained = open_task(work)
+        test_scores = trained.measure(trained.read(places.data / studied.test))
+    shutil.rmtree(work)  # its model and checkpoints: what the tables need is in the result
+    more = {"variant": run.variant, "sets": run.sets, "test_scores": test_scores}
+    return {"key": run.key, **result, **more, "version": elmo.__version__}
+
+
+def tune(studied: StudiedTask, places: Places) -> Path:
+    """A biLM that has gone on learning from a task's text; its perplexities are a result too."""
+    from benchmarks.finetune import tune as tune_on
+
+    assert studied.text is not None
+    folder = places.out / "tuned"
+    model, path = folder / studied.text / "model", places.result(f"tune-{studied.text}")
+    if path.exists() and model.exists():
+        return model
+    started_at = time.perf_counter()
+    start = places.bilm or Path(ENGLISH)
+    tuned = tune_on(start, studied.text, places.data, folder, TUNED_EPOCHS)
+    if not tuned.is_finished:
+        raise Stopped
+    perplexities = {
+        name: None if found is None else asdict(found)
+        for name, found in (("before", tuned.before), ("after", tuned.after))
+    }
+    seconds = time.perf_counter() - started_at
+    result = {"key": f"tune-{studied.text}", "text": studied.text, "seconds": seconds}
+    write_result(path, {**result, **perplexities, "version": elmo.__version__})
+    return model
+
+
+def write_result(path: Path, result: dict[str, Any]) -> None:
+    """Whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = path.with_suffix(".unfinished")
+    unfinished.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    os.replace(unfinished, path)
+
+
+@contextmanager
+def _asked_to_stop(max_minutes: float | None) -> Iterator[threading.Event]:
+    """Set at Ctrl-C, SIGTERM, or when the time is up.
+
+    The clock sends this process a SIGTERM, which a run that is training takes as its own: it saves
+    and stops. Between two runs the event is what is looked at.
+    """
+    stop = threading.Event()
+
+    def ask(number: int, frame: FrameType | None) -> None:
+        if stop.is_set():
+            raise KeyboardInterrupt
+        stop.set()
+
+    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    clock = None
+    if max_minutes is not None:
+        clock = threading.Timer(60 * max_minutes, os.kill, (os.getpid(), signal.SIGTERM))
+        clock.daemon = True
+        clock.start()
+    try:
+        yield stop
+    finally:
+        if clock is not None:
+            clock.cancel()
+        for number, action in before.items():
+            signal.signal(number, action)

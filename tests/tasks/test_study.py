@@ -1,0 +1,252 @@
+"""The study: its plan, its runner on tiny runs, and the report on made-up results."""
+
+import json
+import logging
+import re
+import signal
+from pathlib import Path
+
+import pytest
+
+from benchmarks.study.plan import RUNS, STUDIED, TABLES, VARIANTS, Run, StudiedTask, make_runs
+from benchmarks.study.results import Cell, Results
+from benchmarks.study.runner import Places, run_all
+from benchmarks.study.tables import gain, table_1, table_2
+from elmo.tasks import TASKS, find_task
+from elmo.tasks.task_config import read_config
+from tests.tasks.tiny_tasks import NAMES, SMALL_TAGGER, as_columns
+
+TINY = StudiedTask(
+    "ner", "tiny", "train.conll", "train.conll", "train.conll", ("elmo.place=input",), 2, 2, 1
+)
+
+
+# The plan
+
+
+def test_every_run_is_planned_once_and_every_table_has_some():
+    assert len({run.key for run in RUNS}) == len(RUNS)
+    for table in TABLES:
+        assert any(table in run.tables for run in RUNS)
+    assert make_runs() == RUNS
+
+
+def test_the_first_runs_say_for_every_task_what_elmo_brings():
+    first = RUNS[: 2 * len(STUDIED)]
+    assert {(run.task, run.variant) for run in first} == {
+        (task, variant) for task in STUDIED for variant in ("baseline", "elmo")
+    }
+
+
+def test_the_plan_fits_about_twelve_hours():
+    assert sum(run.minutes for run in RUNS) <= 13 * 60
+
+
+@pytest.mark.parametrize("run", [run for run in RUNS if run.task in TASKS], ids=lambda run: run.key)
+def test_the_settings_of_a_run_are_ones_that_its_task_has(run):
+    variant, task = VARIANTS[run.variant], find_task(run.task)
+    config = read_config(task.defaults(), None, run.sets, has_elmo=variant.has_elmo)
+    assert (config.elmo is not None) == variant.has_elmo
+    assert config.train.seed == run.seed
+    assert config.train.share == pytest.approx(STUDIED[run.task].share * variant.share)
+
+
+def test_runs_of_a_task_with_the_same_settings_are_planned_once():
+    seen = {}
+    for run in RUNS:
+        if run.task not in TASKS:
+            continue
+        variant, task = VARIANTS[run.variant], find_task(run.task)
+        config = read_config(task.defaults(), None, run.sets, has_elmo=variant.has_elmo)
+        identity = (run.task, repr(config), variant.has_glove, variant.is_tuned)
+        assert seen.setdefault(identity, run.key) == run.key
+
+
+def test_the_data_of_the_plan_is_there(shared):
+    for studied in STUDIED.values():
+        for name in (studied.train, studied.dev, studied.test):
+            assert name is None or (shared / "data" / name).exists()
+
+
+# The runner
+
+
+@pytest.fixture
+def places(tmp_path, bilm_folder):
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "train.conll").write_text(as_columns(NAMES), encoding="utf-8")
+    return Places(tmp_path / "data", tmp_path / "out", bilm=bilm_folder)
+
+
+def tiny_run(variant, seed=1, n_epochs=2):
+    """A run with settings small enough for a test."""
+
+    class Tiny(Run):
+        sets = (
+            *(s for s in SMALL_TAGGER if VARIANTS[variant].has_elmo or not s.startswith("elmo.")),
+            f"train.seed={seed}",
+            f"train.n_epochs={n_epochs}",
+            "train.patience=none",
+        )
+
+    return Tiny("ner", variant, seed, frozenset({"table1"}))
+
+
+def test_a_run_leaves_one_file_and_is_not_made_again(places):
+    runs = [tiny_run("baseline"), tiny_run("elmo")]
+    assert run_all(runs, places, studied={"ner": TINY}) == []
+    files = sorted((places.out / "runs").iterdir())
+    assert [path.name for path in files] == ["ner-baseline-1.json", "ner-elmo-1.json"]
+    baseline, elmo = (json.loads(path.read_text()) for path in files)
+    assert baseline["bilm_sha256"] is None
+    assert len(elmo["bilm_sha256"]) == 64
+    assert elmo["test_scores"] == pytest.approx(elmo["scores"])
+    for result in (baseline, elmo):
+        assert {"task", "variant", "settings", "seed", "scores", "seconds"} <= set(result)
+    assert not list((places.out / "work").iterdir())
+    before = [path.stat().st_mtime_ns for path in files]
+    run_all(runs, places, studied={"ner": TINY})
+    assert [path.stat().st_mtime_ns for path in files] == before
+
+
+class StopAfter(logging.Handler):
+    """Asks the process to stop when an epoch has ended, as the clock of --max-minutes does."""
+
+    def __init__(self, epoch):
+        super().__init__()
+        self._start = f"epoch {epoch}:"
+
+    def emit(self, record):
+        if record.getMessage().startswith(self._start):
+            signal.raise_signal(signal.SIGTERM)
+
+
+def test_a_run_that_was_stopped_goes_on_to_the_same_end(places, tmp_path, caplog):
+    caplog.set_level(logging.INFO)
+    run, handler = tiny_run("baseline", n_epochs=5), StopAfter(epoch=2)
+    trainer_log = logging.getLogger("elmo.tasks.task_trainer")
+    trainer_log.addHandler(handler)
+    assert run_all([run, tiny_run("elmo")], places, studied={"ner": TINY}) == []
+    trainer_log.removeHandler(handler)
+    assert not list(places.out.glob("runs/*"))
+    assert list(places.out.glob("work/*/checkpoints/*"))
+    assert run_all([run], places, studied={"ner": TINY}) == []
+    whole = Places(places.data, tmp_path / "whole", bilm=places.bilm)
+    run_all([run], whole, studied={"ner": TINY})
+    curves = [json.loads(p.result(run.key).read_text())["curve"] for p in (places, whole)]
+    assert len(curves[0]) == 5
+    assert curves[0] == curves[1]
+
+
+def test_a_task_that_is_not_there_is_skipped_and_a_failure_does_not_end_the_study(places, caplog):
+    broken = StudiedTask("ner", "tiny", "absent.conll", "absent.conll", None, TINY.sets, 2, 2, 1)
+    absent = Run("astrology", "elmo", 1, frozenset())
+    assert run_all([absent, tiny_run("baseline")], places, studied={"ner": broken}) == [
+        "ner-baseline-1"
+    ]
+    assert "astrology: no such task" in caplog.text
+    assert "ner-baseline-1 failed" in caplog.text
+
+
+def test_no_run_is_started_when_the_time_is_up(places):
+    run_all([tiny_run("baseline")], places, max_minutes=0, studied={"ner": TINY})
+    assert not (places.out / "runs").exists()
+
+
+# The report
+
+
+def made_up(task, variant, seed, score, metric="f1", **more):
+    result = {
+        "key": f"{task}-{variant}-{seed}",
+        "task": task,
+        "variant": variant,
+        "seed": seed,
+        "metric": metric,
+        "scores": {metric: score},
+        "test_scores": {metric: score - 1},
+        "curve": [score - 10, score],
+        "best_epoch": 2,
+        "n_train": 100,
+        "n_dev": 10,
+        "seconds": 60.0,
+        "mixes": {},
+        "bilm_sha256": None if variant == "baseline" else "ab" * 32,
+    }
+    return {**result, **more}
+
+
+MIX = {"input": {"weights": [0.2, 0.5, 0.3], "gamma": 1.5}}
+
+
+@pytest.fixture
+def results_folder(tmp_path):
+    runs = [
+        made_up("ner", "baseline", 1, 40.0),
+        made_up("ner", "baseline", 2, 42.0),
+        made_up("ner", "elmo", 1, 50.0, mixes=MIX),
+        made_up("ner", "elmo", 2, 56.0, mixes=MIX),
+        made_up("ner", "characters", 1, 45.0),
+        made_up("ner", "tuned", 1, 58.0),
+        *(made_up("nli", v, 1, s) for v, s in (("baseline", 80), ("elmo", 85), ("top", 83))),
+        *(made_up("nli", v, 1, s) for v, s in (("at-input", 84), ("elmo-10-percent", 70))),
+        {
+            "key": "tune-wnut",
+            "text": "wnut",
+            "seconds": 1.0,
+            "before": {"mean": 300.0},
+            "after": {"mean": 150.0},
+        },
+    ]
+    folder = tmp_path / "study" / "runs"
+    folder.mkdir(parents=True)
+    for run in runs:
+        (folder / f"{run['key']}.json").write_text(json.dumps(run))
+    return tmp_path / "study"
+
+
+def test_gains_are_counted_as_in_the_paper():
+    assert gain(81.1, 85.8) == pytest.approx((4.7, 24.9), abs=0.05)
+    assert str(Cell((40.0, 42.0))) == "41.00 ± 1.41"
+    assert str(Cell((40.0,))) == "40.00"
+
+
+def test_tables_have_means_spreads_and_the_papers_numbers(results_folder):
+    results = Results.read(results_folder)
+    row = next(line for line in table_1(results, "scores") if "NER" in line)
+    # 53 - 41 = 12 of an error of 59.
+    assert "| 41.00 ± 1.41 | 53.00 ± 4.24 | +12.00 / 20.3 % | 90.15 -> 92.22 |" in row
+    assert row.endswith("| 2 / 2 |")
+    test_row = next(line for line in table_1(results, "test_scores") if "NER" in line)
+    assert "| 40.00 ± 1.41 | 52.00 ± 4.24 |" in test_row
+    layers = table_2(results)
+    assert "80.00 | 83.00 | – | 85.00 |" in layers[2]
+    assert "*88.1* | *89.1* | *89.3* | *89.5*" in layers[3]
+
+
+def test_the_report_is_rebuilt_from_the_files_it_keeps(results_folder, tmp_path):
+    pytest.importorskip("matplotlib")
+    from benchmarks.study.report import write_report
+
+    docs = tmp_path / "docs"
+    page = write_report(results_folder, docs)
+    text = page.read_text(encoding="utf-8")
+    for words in ("Table 1", "Table 2", "Table 3", "Ablations", "Figure 1", "Figure 2"):
+        assert f"## {words}" in text
+    assert "300.0 -> 150.0" in text
+    assert "| NER (WNUT 2017), input | 0.20 | 0.50 | 0.30 | 1.50 |" in text
+    pictures = {path.name for path in (docs / "results").glob("*.png")}
+    assert pictures == {Path(name).name for name in re.findall(r"\]\((results/\w+\.png)\)", text)}
+    files = {path.name for path in (docs / "results" / "runs").iterdir()}
+    assert files == {path.name for path in (results_folder / "runs").iterdir()}
+    again = write_report(docs / "results" / "runs", tmp_path / "again")
+    assert again.read_text(encoding="utf-8") == text
+    assert write_report(docs / "results" / "runs", docs).read_text(encoding="utf-8") == text
+
+
+def test_a_report_of_nothing_is_refused(tmp_path):
+    pytest.importorskip("matplotlib")
+    from benchmarks.study.report import write_report
+
+    with pytest.raises(SystemExit, match="no results"):
+        write_report(tmp_path, tmp_path / "docs")
