@@ -1,6 +1,6 @@
 """Tables of settings, from the dataclasses that hold them: name, kind, default, meaning.
 
-In: `.. settings:: elmo.pretrain_config.PretrainConfig`, or `.. task-settings:: ner`. Out: a row for
+In: `.. settings:: elmo.pretrain_config.PretrainConfig`, or `.. task-settings::`. Out: a row for
 each setting, by the dotted name that a TOML file and `--set` know it by.
 """
 
@@ -14,6 +14,8 @@ from docutils.nodes import Node
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
+from elmo.tasks import TASKS, find_task
+
 HEAD = ("name", "is", "default", "")
 
 
@@ -24,23 +26,20 @@ class Settings(SphinxDirective):
 
     def run(self) -> list[Node]:
         """The table."""
-        return self.parse_text_to_nodes("\n".join(table(self.defaults())))
-
-    def defaults(self) -> object:
-        """The settings as they are if nobody says anything."""
         module, _, name = self.arguments[0].rpartition(".")
-        settings: object = getattr(import_module(module), name)()
-        return settings
+        return self.parse_text_to_nodes("\n".join(table(getattr(import_module(module), name)())))
 
 
-class TaskSettings(Settings):
-    """All settings of a task, with the defaults of that task."""
+class TaskSettings(SphinxDirective):
+    """All settings of every task, each with its own defaults."""
 
-    def defaults(self) -> object:
-        """The task's own."""
-        from elmo.tasks import find_task
-
-        return find_task(self.arguments[0]).defaults()
+    def run(self) -> list[Node]:
+        """A title and a table a task."""
+        lines: list[str] = []
+        for name in TASKS:
+            lines += [f".. rubric:: elmo train {name}", ""]
+            lines += [*table(find_task(name).defaults()), ""]
+        return self.parse_text_to_nodes("\n".join(lines))
 
 
 def table(settings: object) -> Iterator[str]:
