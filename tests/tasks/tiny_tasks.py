@@ -6,10 +6,17 @@ A new task adds its file here.
 import json
 from dataclasses import dataclass
 
-SMALL = ("words.dim=8", "words.min_count=1", "train.batch_size=4", "elmo.dropout=0")
+SMALL = (
+    "words.dim=8",
+    "words.min_count=1",
+    "words.dropout=0",
+    "train.batch_size=4",
+    "elmo.dropout=0",
+)
 SMALL_TAGGER = (
     *SMALL,
     "chars.filters=[[2, 6]]",
+    "chars.dropout=0",
     "model.dim=12",
     "model.dropout=0",
     "optimiser.learning_rate=0.02",
@@ -227,7 +234,6 @@ TINY_TASKS = [
             *SMALL,
             "words.is_trained=true",
             "model.dim=12",
-            "model.word_dropout=0",
             "model.dropout=0",
             "optimiser.learning_rate=0.01",
         ),

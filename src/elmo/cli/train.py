@@ -5,9 +5,10 @@ from pathlib import Path
 import click
 
 from elmo.cli.options import model_option
+from elmo.tasks import TASKS
 
 
-@click.command()
+@click.command(epilog=f"Tasks: {', '.join(TASKS)}.")
 @click.argument("task")
 @click.option("--train", required=True, type=click.Path(path_type=Path), help="Training data.")
 @click.option("--dev", required=True, type=click.Path(path_type=Path), help="To stop early by.")
@@ -42,10 +43,8 @@ def train(
 ) -> None:
     """Train a model for a TASK.
 
-    ner, chunk and pos read CoNLL columns or CoNLL-U, srl PropBank's, squad its JSON;
-    docs/tasks.md has all tasks and settings.
-    OUT/model is the best model on the dev data. The same command goes on with a run that was
-    stopped or killed.
+    docs/tasks.md says what data each task reads, and what can be set. OUT/model is the best
+    model on the dev data. The same command goes on with a run that was stopped or killed.
     """
     from elmo.tasks import find_task
     from elmo.tasks.task_config import read_config

@@ -27,6 +27,7 @@ from elmo.tasks.task_config import (
     OptimiserConfig,
     TaskConfig,
     TrainConfig,
+    WordsConfig,
     not_shares,
 )
 from elmo.tasks.token_vectors import TokenVectors
@@ -37,7 +38,7 @@ class NliModelConfig:
     """The network; the paper's sizes are twice these."""
 
     dim: Annotated[int, "cells of a direction of each biLSTM, and width between them"] = 150
-    dropout: Annotated[float, "of the input and before each layer"] = 0.5
+    dropout: Annotated[float, "before each layer but the first"] = 0.5
 
     def __post_init__(self) -> None:
         """Check the numbers."""
@@ -48,6 +49,7 @@ class NliModelConfig:
 class NliConfig(TaskConfig):
     """All settings; ELMo at both places is what did best in the paper."""
 
+    words: WordsConfig | None = field(default_factory=lambda: WordsConfig(dropout=0.5))
     elmo: ElmoConfig | None = field(default_factory=lambda: ElmoConfig(place="both"))
     optimiser: OptimiserConfig = field(
         default_factory=lambda: OptimiserConfig(learning_rate=4e-4, clip_norm=10.0, halve_after=1)
@@ -103,9 +105,9 @@ class Esim(TaskModel[SentencePair, str]):
     def _encode(self, sentences: Sequence[Sequence[str]]) -> tuple[Tensor, Tensor]:
         """What the sentences compare by, (B, T, D), and their mask."""
         batch = self.tokens.read(sentences)
-        x = drop_columns(self.tokens(batch), self._dropout, self.training)
+        hidden = self.encoder(self.tokens(batch), batch.lengths)
         # ELMo at the output stands where the sentences attend to each other.
-        return self.tokens.add_at_output(self.encoder(x, batch.lengths), batch), batch.mask
+        return self.tokens.add_at_output(hidden, batch), batch.mask
 
     def _compare(self, own: Tensor, other: Tensor, mask: Tensor) -> Tensor:
         """A sentence beside what it found in the other, as one vector, (B, 2 D)."""

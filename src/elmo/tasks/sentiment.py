@@ -60,22 +60,20 @@ class SentimentModelConfig:
 
     dim: Annotated[int, "cells of a direction of each biLSTM, and width of what it reads"] = 150
     n_pieces: Annotated[int, "of a maxout layer"] = 4
-    word_dropout: Annotated[float, "of the input"] = 0.5
     dropout: Annotated[float, "before the encoder and the maxout layers"] = 0.25
 
     def __post_init__(self) -> None:
         """Check the numbers."""
-        raise_problems(
-            self,
-            not_positive(self, "dim", "n_pieces") + not_shares(self, "word_dropout", "dropout"),
-        )
+        raise_problems(self, not_positive(self, "dim", "n_pieces") + not_shares(self, "dropout"))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SentimentConfig(TaskConfig):
     """All settings."""
 
-    words: WordsConfig | None = field(default_factory=lambda: WordsConfig(is_trained=False))
+    words: WordsConfig | None = field(
+        default_factory=lambda: WordsConfig(is_trained=False, dropout=0.5)
+    )
     optimiser: OptimiserConfig = field(default_factory=OptimiserConfig)
     train: TrainConfig = field(
         default_factory=lambda: TrainConfig(n_epochs=20, patience=5, batch_size=100)
@@ -145,8 +143,7 @@ class BiattentiveClassifier(TaskModel[LabelledText, str]):
         """Scores of the classes, (B, K)."""
         batch = self.tokens.read([example.tokens for example in examples])
         mask = batch.mask
-        x = dropout(self.tokens(batch), self._config.word_dropout, self.training)
-        x = dropout(relu(self.reduce(x)), self._config.dropout, self.training)
+        x = dropout(relu(self.reduce(self.tokens(batch))), self._config.dropout, self.training)
         # ELMo at the output stands where the sentence attends to itself.
         encoded = self.tokens.add_at_output(self.encoder(x, batch.lengths), batch)  # (B, T, D)
         alike = encoded @ encoded.transpose(1, 2)  # (B, T, T)

@@ -34,7 +34,7 @@ from elmo.tasks.spans import (
     write_iob2,
 )
 from elmo.tasks.task import Inventory, Task, TaskModel
-from elmo.tasks.task_config import CharsConfig, TaskConfig, not_shares
+from elmo.tasks.task_config import CharsConfig, ElmoConfig, TaskConfig, WordsConfig, not_shares
 from elmo.tasks.token_vectors import TokenVectors
 from elmo.text import split_text
 
@@ -59,7 +59,7 @@ class TaggingModelConfig:
 
     dim: Annotated[int, "cells of a direction of the biLSTM"] = 200
     n_layers: Annotated[int, "layers of the biLSTM"] = 1
-    dropout: Annotated[float, "of the biLSTM's input and output, and between its layers"] = 0.5
+    dropout: Annotated[float, "of the biLSTM's output, and between its layers"] = 0.5
     output: Annotated[Literal["crf", "softmax"], "labels of a sentence together, or each"] = "crf"
 
     def __post_init__(self) -> None:
@@ -71,7 +71,9 @@ class TaggingModelConfig:
 class TaggingConfig(TaskConfig):
     """All settings."""
 
-    chars: CharsConfig | None = field(default_factory=CharsConfig)
+    words: WordsConfig | None = field(default_factory=lambda: WordsConfig(dropout=0.5))
+    chars: CharsConfig | None = field(default_factory=lambda: CharsConfig(dropout=0.5))
+    elmo: ElmoConfig | None = field(default_factory=lambda: ElmoConfig(penalty=0.1))
     data: TaggingDataConfig = field(default_factory=TaggingDataConfig)
     model: TaggingModelConfig = field(default_factory=TaggingModelConfig)
 
@@ -131,8 +133,7 @@ class Tagger(TaskModel[TaggedSentence, list[str]]):
     def _score(self, sentences: Sequence[Sequence[str]]) -> tuple[Tensor, Tensor]:
         """Scores of the labels (B, T, K), and lengths (B,)."""
         batch = self.tokens.read(sentences)
-        x = dropout(self.tokens(batch), self._dropout, self.training)
-        hidden = self.encoder(x, batch.lengths)
+        hidden = self.encoder(self.tokens(batch), batch.lengths)
         hidden = dropout(hidden, self._dropout, self.training)
         return self.scores(self.tokens.add_at_output(hidden, batch)), batch.lengths
 

@@ -35,10 +35,12 @@ class WordsConfig:
     )
     min_count: Annotated[int, "how often a word without a given vector must have come"] = 2
     max_words: Annotated[int | None, "of the file of vectors, its first"] = 200_000
+    dropout: Annotated[float, "of the words' vectors"] = 0.0
 
     def __post_init__(self) -> None:
         """Check the numbers."""
-        raise_problems(self, not_positive(self, "dim", "min_count", "max_words"))
+        names = ("dim", "min_count", "max_words")
+        raise_problems(self, not_positive(self, *names) + not_shares(self, "dropout"))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -57,7 +57,7 @@ class TokenVectors(nn.Module):
         self.source = source
         self.words = words
         self.chars = None if config.chars is None else _build_char_cnn(config.chars)
-        self._chars_config = config.chars
+        self._words_config, self._chars_config = config.words, config.chars
         self._elmo_config = config.elmo
         self.input_mix = _build_mix(config.elmo, source, "input")
         self.output_mix = _build_mix(config.elmo, source, "output")
@@ -108,7 +108,9 @@ class TokenVectors(nn.Module):
         """[x; characters; ELMo] of each token, (B, T, input_dim)."""
         parts = []
         if self.words is not None and batch.word_ids is not None:
-            parts.append(self.words(batch.word_ids)[batch.index])
+            assert self._words_config is not None
+            vectors = self.words(batch.word_ids)[batch.index]
+            parts.append(dropout(vectors, self._words_config.dropout, self.training))
         if self.chars is not None and batch.char_ids is not None:
             assert self._chars_config is not None
             vectors = self.chars(batch.char_ids)[batch.index]
