@@ -93,6 +93,21 @@ def test_what_was_left_unfinished_is_not_taken_for_the_whole(source, corpus, tmp
     source(ElmoConfig(), tmp_path).keep(corpus)
 
 
+def test_two_processes_may_write_the_same_layers(source, corpus, tmp_path, monkeypatch):
+    slow = source(ElmoConfig(), tmp_path)
+
+    def let_another_be_faster(sentences):
+        monkeypatch.undo()
+        source(ElmoConfig(), tmp_path).keep(corpus)
+        yield from LayerSource._embed(slow, sentences)
+
+    monkeypatch.setattr(slow, "_embed", let_another_be_faster)
+    monkeypatch.setattr("elmo.tasks.layer_source.os.getpid", lambda: 1)
+    slow.keep(corpus)
+    assert len(list(tmp_path.iterdir())) == 1
+    np.testing.assert_array_equal(slow.read(corpus)[1], source(ElmoConfig()).read(corpus[1:2])[0])
+
+
 def test_held_layers_are_let_go_of_again(source, corpus, monkeypatch):
     held = source(ElmoConfig())
     expected = held.read(corpus)

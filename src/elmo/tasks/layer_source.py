@@ -112,8 +112,7 @@ class LayerSource:
                 start, end = end, end + len(layers)
                 array[start:end] = layers
             array.flush()
-            if not place.exists():  # another process may have been faster with the same data
-                unfinished.rename(place)
+            _put_in_place(unfinished, place)
         except OSError as error:
             n_megabytes = 2 * shape[0] * shape[1] * shape[2] // 10**6
             raise DataError(
@@ -128,6 +127,15 @@ class LayerSource:
         digest = hashlib.sha256(f"{self.bilm_sha256} {self._state}".encode())
         digest.update(hash_sentences(sentences).encode())
         return digest.hexdigest()[:32]
+
+
+def _put_in_place(unfinished: Path, place: Path) -> None:
+    """Rename a folder, unless another process was faster with the same data."""
+    try:
+        unfinished.rename(place)
+    except OSError:
+        if not place.exists():
+            raise
 
 
 def _distinct(sentences: Iterable[Tokens]) -> list[tuple[str, ...]]:
