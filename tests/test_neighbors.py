@@ -1,5 +1,9 @@
 """The index of words in context, held against cosines made one by one."""
 
+import multiprocessing
+import os
+import signal
+
 import numpy as np
 import pytest
 
@@ -146,6 +150,31 @@ def test_a_build_that_fails_leaves_nothing_and_what_stood_there_stands_still(mod
             build_index(model, breaking(), folder)
     assert [path.name for path in tmp_path.iterdir()] == ["old"]
     assert list(WordIndex(tmp_path / "old", model).sentences) == SENTENCES[:2]
+
+
+def build_and_be_killed(folder):
+    def text():
+        yield from SENTENCES
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    bilm = build_bilm(TINY_OPTIONS, random_weights(TINY_OPTIONS, seed=1))
+    build_index(Elmo(Model(bilm)), text(), folder)
+
+
+def test_a_build_that_is_killed_leaves_nothing_that_looks_whole(model, tmp_path):
+    folder = tmp_path / "index"
+    process = multiprocessing.get_context("spawn").Process(
+        target=build_and_be_killed, args=(folder,)
+    )
+    process.start()
+    process.join()
+    assert process.exitcode == -signal.SIGKILL
+    (left,) = tmp_path.iterdir()
+    for path in (left, folder):
+        with pytest.raises(CheckpointError, match="not a whole index"):
+            WordIndex(path, model)
+    assert len(build_index(model, SENTENCES, folder)) == sum(map(len, SENTENCES))
+    assert list(tmp_path.iterdir()) == [folder]
 
 
 def test_a_folder_that_holds_something_else_is_not_overwritten(model, tmp_path):
