@@ -111,8 +111,9 @@ def by_frequency(queries: Sequence[Query], index: WordIndex, n: int) -> dict[str
         "frequent": (MOST_COMPARED // width, 10**12),
     }
     found: dict[str, list[Query]] = {name: [] for name in limits}
+    counts = {word: index.count(word) for word in {query.occurrence.word for query in queries}}
     for query in queries:
-        count = index.count(query.occurrence.word)
+        count = counts[query.occurrence.word]
         for name, (least, most) in limits.items():
             if least < count <= most and len(found[name]) < n:
                 found[name].append(query)
