@@ -4,6 +4,8 @@ import json
 import h5py
 import numpy as np
 
+from elmo import Elmo
+
 
 def datasets(path):
     found = {}
@@ -24,6 +26,18 @@ def test_official_weights_come_back_bit_for_bit(run, official, tmp_path):
     for name, array in before.items():
         np.testing.assert_array_equal(array, after[name])
     assert json.loads((tmp_path / "options.json").read_text())["lstm"]["projection_dim"] == 8
+
+
+def test_a_folder_in_half_the_room_has_nearly_the_same_vectors(run, refused, official, tmp_path):
+    assert run("convert", official, tmp_path / "whole").code == 0
+    assert run("convert", official, tmp_path / "half", "--half").code == 0
+    sizes = [(tmp_path / n / "model.safetensors").stat().st_size for n in ("whole", "half")]
+    assert sizes[1] < 0.6 * sizes[0]
+    whole, half = (Elmo.load(tmp_path / n).embed("I took a bow.") for n in ("whole", "half"))
+    np.testing.assert_allclose(half.layers, whole.layers, atol=0.01)
+    assert "--half is for a model folder" in refused(
+        "convert", official, tmp_path / "half.hdf5", "--half"
+    )
 
 
 def test_a_model_that_is_absent_is_refused_and_nothing_is_written(refused, tmp_path):

@@ -16,7 +16,10 @@ import click
     type=click.Path(path_type=Path),
     help="Words of a TensorFlow checkpoint or token cache, if not beside it.",
 )
-def convert(source: Path, out: Path, options: Path | None, vocabulary: Path | None) -> None:
+@click.option("--half", is_flag=True, help="A model folder in float16: half the room.")
+def convert(
+    source: Path, out: Path, options: Path | None, vocabulary: Path | None, half: bool
+) -> None:
     """Write a model in another format.
 
     IN is a model folder, an official weights.hdf5, a .zip of one, a folder of ELMoForManyLangs, a
@@ -24,6 +27,8 @@ def convert(source: Path, out: Path, options: Path | None, vocabulary: Path | No
     official weights with options.json beside it, one that ends with .onnx as a graph; any other as
     a model folder.
     """
+    if half and out.suffix:
+        raise click.UsageError(f"--half is for a model folder, which {out} is not: leave it out.")
     from elmo import formats
 
     model = formats.read(source, options, vocabulary)
@@ -33,5 +38,5 @@ def convert(source: Path, out: Path, options: Path | None, vocabulary: Path | No
 
         export_onnx(Elmo(model), out)
     else:
-        formats.write(out, model)
+        formats.write(out, model, is_half=half)
     click.echo(out)

@@ -93,12 +93,12 @@ def attach_softmax(model: Model, softmax: Path, vocabulary: Path) -> Model:
     return Model(model.bilm, head.eval(), words)
 
 
-def write(path: Path, model: Model) -> None:
+def write(path: Path, model: Model, *, is_half: bool = False) -> None:
     """Write a model: as official files if the path ends like one, else as a folder of ours."""
     if path.suffix in bilm_hdf5.ENDINGS:
         write_official(path, model)
     else:
-        checkpoint.save(path, model)
+        checkpoint.save(path, model, dtype=torch.float16 if is_half else torch.float32)
 
 
 def write_official(weights: Path, model: Model) -> None:
