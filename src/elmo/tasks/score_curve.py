@@ -27,7 +27,7 @@ def draw_curve(metrics: Path, picture: Path) -> None:
     left, right = figure.subplots(1, 2)
     left.plot([line["step"] for line in steps], [line["loss"] for line in steps])
     left.set(xlabel="step", ylabel="training loss", yscale="log")
-    for name in (name for name in epochs[0] if name.startswith("dev_")) if epochs else ():
+    for name in filter(_is_drawn, epochs[0]) if epochs else ():
         right.plot(
             [line["epoch"] for line in epochs],
             [line.get(name) for line in epochs],
@@ -37,3 +37,8 @@ def draw_curve(metrics: Path, picture: Path) -> None:
         right.legend()
     right.set(xlabel="epoch", ylabel="dev score")
     figure.savefig(picture, dpi=120)
+
+
+def _is_drawn(name: str) -> bool:
+    """Whether it is a score of the dev data; those of each kind (f1_PER) would hide the picture."""
+    return name.startswith("dev_") and not name.startswith("dev_f1_")
