@@ -7,6 +7,7 @@ import pytest
 
 from elmo.errors import DataError
 from elmo.tasks import find_task
+from elmo.tasks.answers import score_answers
 from elmo.tasks.squad_questions import read_context
 from elmo.tasks.task_config import read_config
 from tests.tasks.tiny_tasks import PARAGRAPHS, as_squad
@@ -54,6 +55,8 @@ def test_an_answer_inside_of_a_token_is_that_token(path):
     assert question.span == (10, 10)
     (question,) = read(write(path, {"text": " Bob,", "answer_start": TEXT.index(" Bob")}))
     assert question.span == (3, 4)
+    (question,) = read(write(path, {"text": "Ann ", "answer_start": 0}))
+    assert question.span == (0, 0)
 
 
 def test_paragraphs_are_cut_at_sentence_ends():
@@ -140,3 +143,14 @@ def test_lines_are_a_question_and_its_paragraph():
         list(task.read_text(["Who?\tAnn.", "Who"]))
     with pytest.raises(DataError, match="line 1: the context is empty"):
         list(task.read_text(["Who?\t"]))
+
+
+def test_nearly_all_answers_of_the_shared_data_are_whole_tokens(shared):
+    questions = read(shared / "data/squad/train.json.xz", "data.train_share=0.005")
+    assert len(questions) > 400
+    found = []
+    for question in questions:
+        offsets, (first, last) = question.context.offsets, question.span
+        found.append(question.context.text[offsets[first][0] : offsets[last][1]])
+    scores = score_answers(found, [question.answers for question in questions])
+    assert scores["exact_match"] > 98

@@ -31,6 +31,7 @@ class Context:
 
     def find(self, start: int, stop: int) -> tuple[int, int] | None:
         """The first and the last token of some characters; nothing where they are not read."""
+        stop = start + len(self.text[start:stop].rstrip())  # a space is of no token
         touched = [k for k, (a, b) in enumerate(self.offsets) if a < stop and start < b]
         is_whole = touched and self.offsets[touched[-1]][1] >= stop
         return (touched[0], touched[-1]) if is_whole else None
