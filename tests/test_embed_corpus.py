@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections import namedtuple
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -206,8 +207,11 @@ def test_workers_end_with_the_process_that_started_them_and_others_go_on(
 
 
 def children(pid):
-    by_thread = Path(f"/proc/{pid}/task").glob("*/children")
-    return [int(child) for path in by_thread for child in path.read_text().split()]
+    found = []
+    for thread in Path(f"/proc/{pid}/task").glob("*"):
+        with suppress(OSError):  # it has ended meanwhile
+            found += (thread / "children").read_text().split()
+    return [int(child) for child in found]
 
 
 def test_a_killed_worker_is_told_of(corpus, official, tmp_path, monkeypatch):

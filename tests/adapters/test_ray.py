@@ -5,6 +5,7 @@ import signal
 import sys
 import threading
 import time
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -34,8 +35,8 @@ def cluster():
 
 @pytest.fixture
 def corpus(tmp_path):
-    write(tmp_path / "corpus" / "a.txt", LINES * 15)
-    write(tmp_path / "corpus" / "sub" / "b.parquet", LINES * 5)
+    write(tmp_path / "corpus" / "a.txt", LINES * 25)
+    write(tmp_path / "corpus" / "sub" / "b.parquet", LINES * 10)
     return tmp_path / "corpus"
 
 
@@ -43,10 +44,11 @@ def kill_a_worker(out, killed):
     """Kill one of the two actors when some shards are there; note how many there were."""
     while n_shards(out) < 3:
         time.sleep(0.002)
-    family = [pid for raylet in children(os.getpid()) for pid in children(raylet)]
-    actors = [pid for pid in family if b"MapWorker" in Path(f"/proc/{pid}/cmdline").read_bytes()]
-    os.kill(actors[0], signal.SIGKILL)
-    killed.append(n_shards(out))
+    for pid in [pid for raylet in children(os.getpid()) for pid in children(raylet)]:
+        with suppress(OSError):  # it has ended meanwhile
+            if not killed and b"MapWorker" in Path(f"/proc/{pid}/cmdline").read_bytes():
+                os.kill(pid, signal.SIGKILL)
+                killed.append(n_shards(out))
 
 
 @pytest.mark.usefixtures("cluster")
