@@ -305,6 +305,19 @@ def test_disk_use_is_told_and_a_full_disk_refused_before_anything_is_written(
     assert not (tmp_path / "out").exists()
 
 
+def test_speed_and_the_time_left_are_told_where_there_is_no_terminal(
+    corpus, official, tmp_path, monkeypatch, caplog
+):
+    monkeypatch.setattr("elmo.embed_corpus.LOG_SECONDS", 0)
+    with caplog.at_level(logging.INFO):
+        counts = embed_corpus(corpus, tmp_path / "out", official, shard_bytes=SMALL)
+    told = [line for line in caplog.messages if " tokens/s, " in line]
+    assert [line.split(" shards")[0] for line in told] == [
+        f"{k} of {counts.n_shards}" for k in range(1, counts.n_shards + 1)
+    ]
+    assert told[-1].endswith(" 00:00 left")
+
+
 def test_a_shard_without_words_has_all_columns(official, tmp_path):
     write(tmp_path / "corpus" / "a.txt", ["Words.", "", "", "", "More words."])
     embed_corpus(
