@@ -9,6 +9,7 @@ import fcntl
 import os
 import shutil
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,8 @@ from elmo.corpus_units import Unit
 from elmo.errors import ConfigError
 from elmo.places import Place
 from elmo.vector_shards import UNFINISHED, Wanted, is_record_of, read_record
+
+N_READERS = 16
 
 
 def check_apart(corpus: Place, out: Place) -> None:
@@ -60,20 +63,20 @@ def claimed(out: Place) -> Iterator[None]:
 def find_finished(out: Place, units: Sequence[Unit], wanted: Wanted) -> set[str]:
     """The names of the shards that are there by what they say; workers see if they are whole."""
     by_name = {unit.shard_name: unit for unit in units}
-    found = out.files() if out.system.isdir(out.path) else {}
+    files = out.files() if out.system.isdir(out.path) else {}
+    found = {name: place for name, place in files.items() if name.endswith(".parquet")}
     finished = set()
-    for name, place in found.items():
-        if not name.endswith(".parquet"):
-            continue
-        if name not in by_name:
-            raise ConfigError(
-                f"{place.address}: a shard of no file of this corpus; expected only its own, as "
-                "others would be read with them; name another output, or remove it"
-            )
-        record = read_record(place)
-        if record is not None:  # else it is half a file, which will be written again
-            _check_record(place, record, wanted.record_of(by_name[name]))
-            finished.add(name)
+    # A store elsewhere takes a moment for each.
+    with ThreadPoolExecutor(N_READERS) as readers:
+        for name, record in zip(found, readers.map(read_record, found.values()), strict=True):
+            if name not in by_name:
+                raise ConfigError(
+                    f"{found[name].address}: a shard of no file of this corpus; expected only its "
+                    "own, as others would be read with them; name another output, or remove it"
+                )
+            if record is not None:  # else it is half a file, which will be written again
+                _check_record(found[name], record, wanted.record_of(by_name[name]))
+                finished.add(name)
     return finished
 
 
