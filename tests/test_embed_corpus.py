@@ -12,6 +12,7 @@ import sys
 import time
 from collections import namedtuple
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +26,7 @@ from pyarrow import parquet
 
 from elmo.embed_corpus import embed_corpus
 from elmo.embed_files import embed_file
-from elmo.errors import ConfigError, DataError
+from elmo.errors import CheckpointError, ConfigError, DataError
 from elmo.shard_workers import LocalWorkers
 from tests.conftest import CORPUS
 from tests.test_corpus_units import write
@@ -250,6 +251,16 @@ def test_other_settings_or_another_model_are_refused(changed, message, corpus, e
     with pytest.raises(ConfigError, match=message):
         embed_corpus(corpus, tmp_path / "out", **(wanted | changed))
     assert contents(tmp_path / "out") == before
+
+
+def test_a_worker_that_finds_another_model_says_so(corpus, official, tmp_path):
+    class Elsewhere(LocalWorkers):
+        def write(self, wanted, units):
+            return super().write(replace(wanted, model_sha256="other"), units)
+
+    with pytest.raises(CheckpointError, match="another model than the one that this run began"):
+        embed_corpus(corpus, tmp_path / "out", official, workers=Elsewhere())
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_model_is_known_by_its_weights_not_by_where_it_lies(corpus, elmo, official, tmp_path):

@@ -9,7 +9,7 @@ import logging
 import shutil
 import time
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tqdm import tqdm
@@ -102,11 +102,13 @@ def _write(wanted: Wanted, units: Sequence[Unit], row_bytes: int, workers: Worke
     shards = []
     with _Progress([unit for unit in units if unit.shard_name not in there]) as progress:
         for shard in workers.write(wanted, units):
-            shards.append(shard)
-            if shard.is_new and shard.name in there:
-                log.warning("%s was broken: made again", shard.name)
-            elif shard.is_new:
+            if shard.name not in there:
+                # Found whole by a second worker if the first was killed when it had written it.
+                shard = replace(shard, is_new=True)
                 progress.tell(shard)
+            elif shard.is_new:
+                log.warning("%s was broken: made again", shard.name)
+            shards.append(shard)
     return shards
 
 
