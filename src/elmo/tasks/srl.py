@@ -59,10 +59,12 @@ class SrlConfig(TaskConfig):
     """All settings."""
 
     elmo: ElmoConfig | None = field(default_factory=lambda: ElmoConfig(dropout=0.1))
-    optimiser: OptimiserConfig = field(default_factory=lambda: OptimiserConfig(halve_after=2))
-    train: TrainConfig = field(
-        default_factory=lambda: TrainConfig(n_epochs=30, patience=5, batch_size=64)
+    # A tenth of PropBank's EWT, 252 steps: F1 21 on dev with this rate, 11 with 0.001 and twice the
+    # batch.
+    optimiser: OptimiserConfig = field(
+        default_factory=lambda: OptimiserConfig(learning_rate=4e-3, halve_after=2)
     )
+    train: TrainConfig = field(default_factory=lambda: TrainConfig(n_epochs=30, patience=5))
     data: SrlDataConfig = field(default_factory=SrlDataConfig)
     model: SrlModelConfig = field(default_factory=SrlModelConfig)
 
