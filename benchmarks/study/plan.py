@@ -21,7 +21,6 @@ class StudiedTask:
     n_epochs: int
     patience: int
     minutes: float  # of a run with all training data
-    share: float = 1.0  # of the training file
     text: str | None = None  # its text, as benchmarks/finetune.py names it
 
     @property
@@ -73,7 +72,7 @@ class Run:
             *variant.sets,
             f"train.n_epochs={round(studied.n_epochs * variant.n_epochs_times)}",
             f"train.patience={round(studied.patience * variant.n_epochs_times)}",
-            f"train.share={studied.share * variant.share:g}",
+            f"train.share={variant.share:g}",
             f"train.seed={self.seed}",
         ]
         return [s for s in sets if variant.has_elmo or not s.startswith("elmo.")]
@@ -86,11 +85,10 @@ STUDIED = {
         "squad/train.json.xz",
         "squad/dev.json.xz",
         None,
-        ("elmo.place=both",),
+        ("elmo.place=both", "data.train_share=0.1"),
         n_epochs=10,
         patience=3,
         minutes=22,
-        share=0.1,
         text="squad-questions",
     ),
     "nli": StudiedTask(

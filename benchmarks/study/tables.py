@@ -233,12 +233,11 @@ def settings_of_runs(results: Results) -> list[str]:
         if not runs:
             continue
         studied = STUDIED[task]
-        share = () if studied.share == 1 else (f"train.share={studied.share:g}",)
         rows.append(
             [
                 studied.title,
                 f"{runs[0]['n_train']:,} / {runs[0]['n_dev']:,}",
-                " ".join(f"`{entry}`" for entry in (*studied.sets, *share)),
+                " ".join(f"`{entry}`" for entry in studied.sets),
                 f"{studied.n_epochs}, {studied.patience}",
                 f"{mean(run['seconds'] for run in runs) / 60:.1f}",
             ]
