@@ -10,6 +10,7 @@ Shapes: N tokens, M spans, K kept spans, A antecedents, W widest span, S width o
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate, chain
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -181,17 +182,14 @@ class SpanRanker(TaskModel[Document, Clusters]):
         return Ranking(kept, *(torch.cat(tensors) for tensors in zip(*ranked, strict=True)))
 
     def _read(self, sentences: Sequence[Sequence[str]]) -> TokenParts:
-        """Each sentence by itself, some at once."""
-        groups: list[list[Sequence[str]]] = []
-        n_tokens = TOKENS_AT_ONCE
-        for tokens in sentences:
-            if n_tokens + len(tokens) > TOKENS_AT_ONCE:
-                groups.append([])
-                n_tokens = 0
-            groups[-1].append(tokens)
-            n_tokens += len(tokens)
-        read = [self._read_group(group) for group in groups]
-        return TokenParts(*(torch.cat(tensors) for tensors in zip(*read, strict=True)))
+        """Each sentence by itself, those of like length at once."""
+        lengths = [len(tokens) for tokens in sentences]
+        stops = list(accumulate(lengths))
+        groups = group_by_length(lengths, TOKENS_AT_ONCE)
+        read = [self._read_group([sentences[k] for k in group]) for group in groups]
+        places = [place for k in chain(*groups) for place in range(stops[k] - lengths[k], stops[k])]
+        order = torch.tensor(places, device=self.tokens.device).argsort()
+        return TokenParts(*(torch.cat(tensors)[order] for tensors in zip(*read, strict=True)))
 
     def _read_group(self, sentences: Sequence[Sequence[str]]) -> tuple[Tensor, ...]:
         batch = self.tokens.read(sentences)
@@ -253,6 +251,23 @@ class SpanRanker(TaskModel[Document, Clusters]):
         ).relu()
         scores: Tensor = self.pair(dropout(hidden, rate, rate > 0))[..., 0]
         return scores
+
+
+def group_by_length(lengths: Sequence[int], n_at_most: int) -> list[list[int]]:
+    """Numbers of rows that are padded together, longest first: little of them is padding.
+
+    A row is at least half as long as its group's longest, and all take so many places at most, one
+    that is longer aside.
+    """
+    groups: list[list[int]] = []
+    longest = 0
+    for number in sorted(range(len(lengths)), key=lambda k: -lengths[k]):
+        is_full = groups and (len(groups[-1]) + 1) * longest > n_at_most
+        if is_full or 2 * lengths[number] < longest or not groups:
+            groups.append([])
+            longest = lengths[number]
+        groups[-1].append(number)
+    return groups
 
 
 def list_spans(lengths: Sequence[int], max_width: int) -> Tensor:
