@@ -21,6 +21,7 @@ class StudiedTask:
     n_epochs: int
     patience: int
     minutes: float  # of a run with all training data
+    also: tuple[str, ...] = ()  # further data to measure with
     text: str | None = None  # its text, as benchmarks/finetune.py names it
 
     @property
@@ -121,9 +122,10 @@ STUDIED = {
         "coref/litbank/dev.conll.xz",
         "coref/litbank/test.conll.xz",
         ("elmo.place=input",),
-        n_epochs=12,
+        n_epochs=15,
         patience=4,
         minutes=16,
+        also=("coref/gap/gap-test.tsv",),
     ),
     "ner": StudiedTask(
         "ner",

@@ -38,6 +38,7 @@ SECTIONS: list[tuple[str, str, str | None, Callable[[Results], list[str]]]] = [
         None,
         lambda results: tables.table_1(results, "test_scores"),
     ),
+    ("", "Further data, with the same models:", None, tables.further_data),
     (
         "Table 2: which layers",
         "The last layer alone, or a learned mix of all with a penalty λ on its weights.",

@@ -102,13 +102,17 @@ def make(run: Run, places: Places, studied: StudiedTask) -> dict[str, Any]:
     )
     if result is None:
         raise Stopped
-    test_scores = None
-    if studied.test is not None:
-        trained = open_task(work)
-        test_scores = trained.measure(trained.read(places.data / studied.test))
+    trained = open_task(work)
+    measured = {
+        name: trained.measure(trained.read(places.data / name))
+        for name in (studied.test, *studied.also)
+        if name is not None
+    }
+    test_scores = None if studied.test is None else measured.pop(studied.test)
     shutil.rmtree(work)  # its model and checkpoints: what the tables need is in the result
-    more = {"variant": run.variant, "sets": run.sets, "test_scores": test_scores}
-    return {"key": run.key, **result, **more, "version": elmo.__version__}
+    more = {"variant": run.variant, "sets": list(run.sets), "test_scores": test_scores}
+    version = {"also": measured, "version": elmo.__version__}
+    return {"key": run.key, **result, **more, **version}
 
 
 def tune(studied: StudiedTask, places: Places) -> Path:

@@ -72,6 +72,22 @@ def table_1(results: Results, part: str) -> list[str]:
     return markdown([*header, "the paper's test", "its gain / less error", "seeds"], rows)
 
 
+def further_data(results: Results) -> list[str]:
+    """Other data that the models of Table 1 were measured with."""
+    rows = []
+    for task in TABLE1_TASKS:
+        for name in STUDIED[task].also:
+            cells = []
+            for variant in ("baseline", "elmo"):
+                runs = [run for run in results.of(task, variant) if name in run.get("also", {})]
+                values = tuple(run["also"][name][run["metric"]] for run in runs)
+                cells.append(Cell(values) if values else None)
+            if any(cells):
+                gained = _gain_shown(*cells)
+                rows.append([STUDIED[task].title, f"`{name}`", *map(shown, cells), gained])
+    return markdown(["trained on", "measured with", "no ELMo", "ELMo", "gain / less error"], rows)
+
+
 def table_2(results: Results) -> list[str]:
     """Which layers, on dev data."""
     rows = []

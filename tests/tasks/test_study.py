@@ -16,8 +16,9 @@ from elmo.tasks import TASKS, find_task
 from elmo.tasks.task_config import read_config
 from tests.tasks.tiny_tasks import NAMES, SMALL_TAGGER, as_columns
 
+TRAIN, DEV = "ner/wnut17/train.conll", "ner/wnut17/dev.conll"
 TINY = StudiedTask(
-    "ner", "tiny", "train.conll", "train.conll", "train.conll", ("elmo.place=input",), 2, 2, 1
+    *("ner", "tiny", TRAIN, DEV, DEV, ("elmo.place=input",), 2, 2, 1), also=(TRAIN,), text="wnut"
 )
 
 
@@ -64,7 +65,7 @@ def test_runs_of_a_task_with_the_same_settings_are_planned_once():
 
 def test_the_data_of_the_plan_is_there(shared):
     for studied in STUDIED.values():
-        for name in (studied.train, studied.dev, studied.test):
+        for name in (studied.train, studied.dev, studied.test, *studied.also):
             assert name is None or (shared / "data" / name).exists()
 
 
@@ -73,8 +74,9 @@ def test_the_data_of_the_plan_is_there(shared):
 
 @pytest.fixture
 def places(tmp_path, bilm_folder):
-    (tmp_path / "data").mkdir()
-    (tmp_path / "data" / "train.conll").write_text(as_columns(NAMES), encoding="utf-8")
+    (tmp_path / "data" / "ner" / "wnut17").mkdir(parents=True)
+    for name in (TRAIN, DEV):
+        (tmp_path / "data" / name).write_text(as_columns(NAMES), encoding="utf-8")
     return Places(tmp_path / "data", tmp_path / "out", bilm=bilm_folder)
 
 
@@ -101,6 +103,7 @@ def test_a_run_leaves_one_file_and_is_not_made_again(places):
     assert baseline["bilm_sha256"] is None
     assert len(elmo["bilm_sha256"]) == 64
     assert elmo["test_scores"] == pytest.approx(elmo["scores"])
+    assert elmo["also"][TRAIN] == pytest.approx(elmo["scores"])
     for result in (baseline, elmo):
         assert {"task", "variant", "settings", "seed", "scores", "seconds"} <= set(result)
     assert not list((places.out / "work").iterdir())
@@ -136,6 +139,18 @@ def test_a_run_that_was_stopped_goes_on_to_the_same_end(places, tmp_path, caplog
     curves = [json.loads(p.result(run.key).read_text())["curve"] for p in (places, whole)]
     assert len(curves[0]) == 5
     assert curves[0] == curves[1]
+
+
+def test_a_tuned_bilm_is_made_once_and_its_perplexities_are_a_result(places):
+    runs = [tiny_run("tuned"), tiny_run("tuned", seed=2)]
+    assert run_all(runs, places, studied={"ner": TINY}) == []
+    results = Results.read(places.out)
+    hashes = {run["bilm_sha256"] for run in results.of("ner", "tuned")}
+    assert len(hashes) == 1
+    assert results.tuning("wnut")["before"]["mean"] > results.tuning("wnut")["after"]["mean"]
+    plain = tiny_run("elmo")
+    run_all([plain], places, studied={"ner": TINY})
+    assert json.loads(places.result(plain.key).read_text())["bilm_sha256"] not in hashes
 
 
 def test_a_task_that_is_not_there_is_skipped_and_a_failure_does_not_end_the_study(places, caplog):
@@ -187,6 +202,7 @@ def results_folder(tmp_path):
         made_up("ner", "elmo", 1, 50.0, mixes=MIX),
         made_up("ner", "elmo", 2, 56.0, mixes=MIX),
         made_up("ner", "characters", 1, 45.0),
+        made_up("coref", "elmo", 1, 40.0, also={"coref/gap/gap-test.tsv": {"f1": 33.0}}),
         made_up("ner", "tuned", 1, 58.0),
         *(made_up("nli", v, 1, s) for v, s in (("baseline", 80), ("elmo", 85), ("top", 83))),
         *(made_up("nli", v, 1, s) for v, s in (("at-input", 84), ("elmo-10-percent", 70))),
@@ -234,6 +250,7 @@ def test_the_report_is_rebuilt_from_the_files_it_keeps(results_folder, tmp_path)
     for words in ("Table 1", "Table 2", "Table 3", "Ablations", "Figure 1", "Figure 2"):
         assert f"## {words}" in text
     assert "300.0 -> 150.0" in text
+    assert "`coref/gap/gap-test.tsv` | – | 33.00 | – |" in text
     assert "| NER (WNUT 2017), input | 0.20 | 0.50 | 0.30 | 1.50 |" in text
     pictures = {path.name for path in (docs / "results").glob("*.png")}
     assert pictures == {Path(name).name for name in re.findall(r"\]\((results/\w+\.png)\)", text)}
