@@ -7,13 +7,12 @@ the checkpoints in `DIR/work/KEY`. The biLM's layers are kept once, in `DIR/cach
 
 import json
 import logging
-import math
 import os
 import shutil
 import signal
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -30,6 +29,8 @@ from elmo.tasks.task_config import read_config
 from elmo.tasks.train_task import train_task
 
 TUNED_EPOCHS = 1.0  # as the paper
+# An exception is lost if it falls into a destructor, so the clock speaks again.
+SECONDS_BETWEEN_SIGNALS = 60.0
 
 log = logging.getLogger(__name__)
 
@@ -48,44 +49,39 @@ class Places:
         return self.out / "runs" / f"{key}.json"
 
 
-class Stopped(Exception):
+class Stopped(KeyboardInterrupt):
     """Somebody asked to stop, or the time is up."""
 
 
 def run_all(
-    runs: Iterable[Run],
+    runs: Sequence[Run],
     places: Places,
     max_minutes: float | None = None,
     studied: Mapping[str, StudiedTask] = STUDIED,
 ) -> list[str]:
     """Make what is not there yet; gives the keys of runs that failed."""
     failed: list[str] = []
-    absent: set[str] = set()
-    ends_at = math.inf if max_minutes is None else time.monotonic() + 60 * max_minutes
-    with _asked_to_stop(max_minutes) as stop:
-        for run in runs:
-            if stop.is_set() or time.monotonic() >= ends_at:
-                break
-            if places.result(run.key).exists():
-                continue
-            if run.task not in TASKS:
-                if run.task not in absent:
-                    log.warning("%s: no such task in this version; its runs are skipped", run.task)
-                absent.add(run.task)
-                continue
-            log.info("%s, about %.0f minutes", run.key, run.minutes)
-            try:
-                write_result(places.result(run.key), make(run, places, studied[run.task]))
-            except Stopped:
-                break
-            except ElmoError as error:
-                log.error("%s failed: %s", run.key, error)
-                failed.append(run.key)
+    present = [run for run in runs if run.task in TASKS]
+    for task in sorted({run.task for run in runs} - set(TASKS)):
+        log.warning("%s: no such task in this version; its runs are skipped", task)
+    try:
+        with _stopping(max_minutes):
+            for run in present:
+                if places.result(run.key).exists():
+                    continue
+                log.info("%s, about %.0f minutes", run.key, run.minutes)
+                try:
+                    make(run, places, studied[run.task])
+                except ElmoError as error:
+                    log.error("%s failed: %s", run.key, error)
+                    failed.append(run.key)
+    except Stopped:
+        log.info("stopped; the same command goes on")
     return failed
 
 
-def make(run: Run, places: Places, studied: StudiedTask) -> dict[str, Any]:
-    """Train one model, and measure it on the test data too."""
+def make(run: Run, places: Places, studied: StudiedTask) -> None:
+    """Train one model, measure it on the test data too, and write its result."""
     variant, task = VARIANTS[run.variant], find_task(run.task)
     config = read_config(task.defaults(), None, run.sets, has_elmo=variant.has_elmo)
     bilm = tune(studied, places) if variant.is_tuned else places.bilm
@@ -109,10 +105,10 @@ def make(run: Run, places: Places, studied: StudiedTask) -> dict[str, Any]:
         if name is not None
     }
     test_scores = None if studied.test is None else measured.pop(studied.test)
-    shutil.rmtree(work)  # its model and checkpoints: what the tables need is in the result
     more = {"variant": run.variant, "sets": list(run.sets), "test_scores": test_scores}
     version = {"also": measured, "version": elmo.__version__}
-    return {"key": run.key, **result, **more, **version}
+    write_result(places.result(run.key), {"key": run.key, **result, **more, **version})
+    shutil.rmtree(work)  # its model and checkpoints: what the tables need is in the result
 
 
 def tune(studied: StudiedTask, places: Places) -> Path:
@@ -148,29 +144,29 @@ def write_result(path: Path, result: dict[str, Any]) -> None:
 
 
 @contextmanager
-def _asked_to_stop(max_minutes: float | None) -> Iterator[threading.Event]:
-    """Set at Ctrl-C, SIGTERM, or when the time is up.
+def _stopping(max_minutes: float | None) -> Iterator[None]:
+    """Raise `Stopped` at Ctrl-C, at SIGTERM, and when the time is up.
 
-    The clock sends this process a SIGTERM, which a run that is training takes as its own: it saves
-    and stops. Between two runs the event is what is looked at.
+    The clock sends this process a SIGTERM. While a run trains, the trainer takes it: it saves and
+    stops. All else can be done again: what it writes, it writes whole or not at all.
     """
-    stop = threading.Event()
 
-    def ask(number: int, frame: FrameType | None) -> None:
-        if stop.is_set():
-            raise KeyboardInterrupt
-        stop.set()
+    def stop(number: int, frame: FrameType | None) -> None:
+        raise Stopped
 
-    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
-    clock = None
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    is_over = threading.Event()
+
+    def tell_time(seconds: float) -> None:
+        while not is_over.wait(seconds):
+            os.kill(os.getpid(), signal.SIGTERM)
+            seconds = SECONDS_BETWEEN_SIGNALS
+
     if max_minutes is not None:
-        clock = threading.Timer(60 * max_minutes, os.kill, (os.getpid(), signal.SIGTERM))
-        clock.daemon = True
-        clock.start()
+        threading.Thread(target=tell_time, args=(60 * max_minutes,), daemon=True).start()
     try:
-        yield stop
+        yield
     finally:
-        if clock is not None:
-            clock.cancel()
+        is_over.set()
         for number, action in before.items():
             signal.signal(number, action)

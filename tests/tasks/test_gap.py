@@ -1,9 +1,13 @@
+import json
+
 import pytest
 
+from elmo.cli.main import main
 from elmo.errors import ConfigError, DataError
 from elmo.tasks import find_task
 from elmo.tasks.coref import CorefModelConfig
 from elmo.tasks.gap import GAP_COLUMNS, Answer, answer, read_gap, score_answers
+from tests.tasks.tiny_tasks import TINY_TASKS
 
 TEXT = "Dr. Ann Lee met Eve Ray's son. Then she left."
 FIELDS = ["t-1", TEXT, "she", "36", "Ann Lee", "4", "TRUE", "Eve Ray", "16", "FALSE", "url"]
@@ -100,6 +104,15 @@ def test_gap_is_measured_with_and_not_trained_on(tmp_path):
     assert task.score(passages, [[[pronoun.names[0], pronoun.span]], []])["f1"] == 100
     with pytest.raises(DataError, match="evaluate on this one"):
         task.read(path, task.defaults(), is_training=True)
+
+
+def test_a_trained_model_is_asked_by_the_command_line(trained, tmp_path, capsys):
+    coref = next(tiny for tiny in TINY_TASKS if tiny.name == "coref")
+    path = write(tmp_path, FIELDS)
+    with pytest.raises(SystemExit) as left:
+        main(["evaluate", str(trained(coref) / "run"), str(path), "--json"])
+    assert not left.value.code
+    assert set(json.loads(capsys.readouterr().out)) >= {"f1", "accuracy", "bias"}
 
 
 def test_settings_are_checked():

@@ -163,8 +163,11 @@ def test_a_task_that_is_not_there_is_skipped_and_a_failure_does_not_end_the_stud
     assert "ner-baseline-1 failed" in caplog.text
 
 
-def test_no_run_is_started_when_the_time_is_up(places):
-    run_all([tiny_run("baseline")], places, max_minutes=0, studied={"ner": TINY})
+def test_the_time_is_up_outside_of_training_too(places, caplog):
+    caplog.set_level(logging.INFO)
+    # It takes longer than this to open the biLM and train for so many epochs.
+    run_all([tiny_run("elmo", n_epochs=50)], places, max_minutes=1e-4, studied={"ner": TINY})
+    assert "the same command goes on" in caplog.text
     assert not (places.out / "runs").exists()
 
 
