@@ -30,7 +30,7 @@ bench: .venv/.installed-dev       ## the numbers of docs/ and README, measured h
 	$(BIN)/python -m benchmarks.embed --json docs/benchmarks/embed.json --plot docs/benchmarks/embed.png
 
 bench-train: .venv/.installed-dev ## training speed against AI2's bilm, in one run
-	$(BIN)/python -m benchmarks.train
+	$(BIN)/python -m benchmarks.train --json docs/benchmarks/train.json
 
 # The stamps say "installed from these two files". An environment that cannot run pip
 # (half-made, or its Python has gone) is made anew; a working one is kept and brought up to date.
