@@ -1,35 +1,9 @@
-"""The demo: one word, four meanings. Embeds sentences with "bow" and shows which are alike.
-
-Uses the English model of the package if there is one. Until then it trains a tiny model on
-examples/bow.txt at the first run, and keeps it under runs/.
-"""
-
-import hashlib
-import logging
-from pathlib import Path
+"""The demo: one word, four meanings. Embeds sentences with "bow" and shows which are alike."""
 
 import numpy as np
 
-import elmo
 from elmo import Elmo
 from elmo.embedded import Embedded
-
-HERE = Path(__file__).parent
-SHIPPED_MODEL = Path(elmo.__file__).parent / "models" / "english"
-TRAINING_TEXT = HERE / "bow.txt"
-HELDOUT_SHARE = 0.1
-N_STEPS = 300
-TRAINING_SETTINGS = [
-    "model.lstm.dim=128",
-    "model.lstm.projection_dim=32",
-    "vocabulary.min_count=1",
-    "head.kind=full",
-    "stream.n_steps=20",
-    "optimiser.learning_rate=0.01",
-    "optimiser.n_warmup_steps=20",
-    "train.n_epochs=1000",  # the number of steps decides
-    "train.evaluate_every=50",
-]
 
 SENTENCES = {
     "theatre": [
@@ -59,9 +33,8 @@ SENTENCES = {
 }
 
 
-def main() -> None:
+def main(model: Elmo) -> None:
     """Print each sentence with the one whose "bow" is most like its own."""
-    model = Elmo.load(SHIPPED_MODEL if SHIPPED_MODEL.is_dir() else train_tiny_model())
     senses = [sense for sense, sentences in SENTENCES.items() for _ in sentences]
     embedded = model.embed([text for sentences in SENTENCES.values() for text in sentences])
     places = [sentence.tokens.index("bow") for sentence in embedded]
@@ -101,40 +74,5 @@ def cosines(vectors: np.ndarray) -> np.ndarray:
     return unit @ unit.T
 
 
-def train_tiny_model() -> Path:
-    """Train on the demo's own text, unless that was done before; give the model's folder."""
-    from elmo.budget import Budget
-    from elmo.pretrain import open_texts, pretrain
-    from elmo.pretrain_config import read_config
-    from elmo.processes import join_processes
-
-    text = TRAINING_TEXT.read_text(encoding="utf-8")
-    run = HERE.parent / "runs" / f"bow-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
-    if (run / "result.json").exists():
-        return run / "model"
-    print("No English model is in the package yet: training a tiny one on examples/bow.txt,")
-    print(f"which takes about a minute. It is kept in runs/{run.name}.")
-    logging.basicConfig(format="%(message)s", level=logging.INFO)
-    processes = join_processes()
-    train, heldout = write_parts(text, run.parent / f"{run.name}-text")
-    cache = train.parent / "cache"
-    texts = open_texts(str(train), str(heldout), cache, processes, is_tokenised=False)
-    settings = read_config("tiny", None, TRAINING_SETTINGS)
-    if pretrain(settings, texts, run, Budget(N_STEPS), processes).heldout is None:
-        raise SystemExit("stopped; `make demo` goes on from here")
-    return run / "model"
-
-
-def write_parts(text: str, folder: Path) -> tuple[Path, Path]:
-    """Write a text as two files: to train on, and held out."""
-    folder.mkdir(parents=True, exist_ok=True)
-    documents = text.split("\n\n")
-    n_heldout = int(len(documents) * HELDOUT_SHARE)
-    parts = {"heldout.txt": documents[:n_heldout], "train.txt": documents[n_heldout:]}
-    for name, part in parts.items():
-        (folder / name).write_text("\n\n".join(part), encoding="utf-8")
-    return folder / "train.txt", folder / "heldout.txt"
-
-
 if __name__ == "__main__":
-    main()
+    main(Elmo.load())

@@ -31,9 +31,9 @@ def test_cells_of_the_example_open_as_a_notebook():
             compile(cell.partition("\n")[2], str(EXAMPLE), "exec")
 
 
-def test_a_model_of_ones_own_learns_its_sentences(scoring_model, monkeypatch, capsys):
+def test_a_model_of_ones_own_learns_its_sentences(monkeypatch, capsys):
     script = EXAMPLE.with_name("own_model.py")
-    monkeypatch.setattr(sys, "argv", [str(script), str(scoring_model)])
+    monkeypatch.setattr(sys, "argv", [str(script)])
     names = runpy.run_path(str(script), run_name="__main__")
     shown = capsys.readouterr().out.splitlines()
     labelled = [" ".join(pair.rsplit("/", 1)[1] for pair in line.split()) for line in shown]
