@@ -28,6 +28,13 @@ def test_minutes_count_over_restarts_and_plan_the_steps():
     assert plan.is_over(200)
 
 
+def test_a_run_made_longer_plans_anew_at_once():
+    plan = Plan(Budget(max_minutes=20), 100_000)
+    plan.start(seconds_before=600, n_steps=150)
+    plan.update(151)  # the first step after a restart, past what ten minutes were planned for
+    assert plan.n_steps == pytest.approx(302, abs=2)
+
+
 def test_a_plan_by_the_clock_never_exceeds_the_epochs():
     plan = Plan(Budget(max_minutes=10), 300)
     plan.start(seconds_before=60, n_steps=None)

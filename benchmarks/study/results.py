@@ -44,12 +44,12 @@ class Results:
         """Of a folder's files; those of a study's folder are in `runs`."""
         inner = folder / "runs" if (folder / "runs").is_dir() else folder
         found = [json.loads(path.read_text()) for path in sorted(inner.glob("*.json"))]
-        runs = sorted((run for run in found if "task" in run), key=lambda run: run["seed"])
+        runs = sorted((run for run in found if "studied" in run), key=lambda run: run["seed"])
         return Results(runs, [each for each in found if "text" in each])
 
     def of(self, task: str, variant: str) -> list[Mapping[str, Any]]:
         """The runs of a task's variant, by seed."""
-        return [run for run in self.runs if (run["task"], run["variant"]) == (task, variant)]
+        return [run for run in self.runs if (run["studied"], run["variant"]) == (task, variant)]
 
     def cell(self, task: str, variant: str, part: str = "scores") -> Cell | None:
         """The metric of a task's variant; `part` may be `test_scores`."""
@@ -58,7 +58,7 @@ class Results:
 
     def metric(self, task: str) -> str:
         """By its name."""
-        return next((str(run["metric"]) for run in self.runs if run["task"] == task), "")
+        return next((str(run["metric"]) for run in self.runs if run["studied"] == task), "")
 
     def tuning(self, text: str) -> Mapping[str, Any] | None:
         """How the biLM was tuned on a text."""

@@ -1,10 +1,12 @@
 """Make the runs of a plan, one after the other, each with what `elmo train` calls.
 
 In: runs, where data and vectors are, a folder. Out: `DIR/runs/KEY.json` for each run, written whole
-when it has ended. What has such a file is not run again; what was killed goes on where it was, by
-the checkpoints in `DIR/work/KEY`. The biLM's layers are kept once, in `DIR/cache`.
+when it has ended. What has such a file, made with the same biLM, is not run again; what was killed
+goes on where it was, by the checkpoints in `DIR/work/KEY`. The biLM's layers are kept once, in
+`DIR/cache`. Several processes may work on one folder, each on runs that no other has in hand.
 """
 
+import fcntl
 import json
 import logging
 import os
@@ -15,15 +17,19 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
 import elmo
 from benchmarks.study.plan import STUDIED, VARIANTS, Run, StudiedTask
+from benchmarks.study.wikigold import split_articles
+from elmo.elmo import Elmo
 from elmo.errors import ElmoError
 from elmo.models import ENGLISH
 from elmo.tasks import TASKS, find_task
+from elmo.tasks.layer_source import fingerprint
 from elmo.tasks.saved_task import open_task
 from elmo.tasks.task_config import read_config
 from elmo.tasks.train_task import train_task
@@ -44,9 +50,43 @@ class Places:
     glove: Path | None = None
     bilm: Path | None = None  # absent: the package's own
 
+    @cached_property
+    def bilm_sha256(self) -> str:
+        """Of the biLM that all runs with ELMo have, or that theirs were tuned from."""
+        return fingerprint(Elmo.load(self.bilm or ENGLISH).bilm)
+
+    def find(self, name: str) -> Path:
+        """A file of the data; the parts of Wikigold are made here."""
+        if not name.startswith("wikigold/"):
+            return self.data / name
+        path = self.out / "data" / name
+        if not path.exists():
+            split_articles(self.data / "ner" / "wikigold.conll", path.parent)
+        return path
+
     def result(self, key: str) -> Path:
         """The file of a finished run."""
         return self.out / "runs" / f"{key}.json"
+
+    def has(self, key: str, *, with_elmo: bool) -> bool:
+        """Whether a run is finished; one with another biLM is not, if it has one at all."""
+        path = self.result(key)
+        if not path.exists():
+            return False
+        return not with_elmo or json.loads(path.read_text())["started_from"] == self.bilm_sha256
+
+    @contextmanager
+    def claim(self, key: str, *, wait: bool = False) -> Iterator[bool]:
+        """Hold a run against other processes; false if another one has it in hand."""
+        path = self.out / "locks" / key
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("w") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+            except BlockingIOError:
+                yield False
+            else:
+                yield True
 
 
 class Stopped(KeyboardInterrupt):
@@ -61,20 +101,22 @@ def run_all(
 ) -> list[str]:
     """Make what is not there yet; gives the keys of runs that failed."""
     failed: list[str] = []
-    present = [run for run in runs if run.task in TASKS]
-    for task in sorted({run.task for run in runs} - set(TASKS)):
+    present = [run for run in runs if run.task in studied and studied[run.task].task in TASKS]
+    for task in sorted({run.task for run in runs} - {run.task for run in present}):
         log.warning("%s: no such task in this version; its runs are skipped", task)
     try:
         with _stopping(max_minutes):
             for run in present:
-                if places.result(run.key).exists():
-                    continue
-                log.info("%s, about %.0f minutes", run.key, run.minutes)
-                try:
-                    make(run, places, studied[run.task])
-                except ElmoError as error:
-                    log.error("%s failed: %s", run.key, error)
-                    failed.append(run.key)
+                with places.claim(run.key) as is_ours:
+                    has_elmo = VARIANTS[run.variant].has_elmo
+                    if not is_ours or places.has(run.key, with_elmo=has_elmo):
+                        continue
+                    log.info("%s, about %.0f minutes", run.key, run.minutes)
+                    try:
+                        make(run, places, studied[run.task])
+                    except ElmoError as error:
+                        log.error("%s failed: %s", run.key, error)
+                        failed.append(run.key)
     except Stopped:
         log.info("stopped; the same command goes on")
     return failed
@@ -82,15 +124,15 @@ def run_all(
 
 def make(run: Run, places: Places, studied: StudiedTask) -> None:
     """Train one model, measure it on the test data too, and write its result."""
-    variant, task = VARIANTS[run.variant], find_task(run.task)
+    variant, task = VARIANTS[run.variant], find_task(studied.task)
     config = read_config(task.defaults(), None, run.sets, has_elmo=variant.has_elmo)
     bilm = tune(studied, places) if variant.is_tuned else places.bilm
     work = places.out / "work" / run.key
     result = train_task(
         task,
         config,
-        places.data / studied.train,
-        places.data / studied.dev,
+        places.find(studied.train),
+        places.find(studied.dev),
         work,
         bilm=bilm,
         static=places.glove if variant.has_glove else None,
@@ -100,14 +142,21 @@ def make(run: Run, places: Places, studied: StudiedTask) -> None:
         raise Stopped
     trained = open_task(work)
     measured = {
-        name: trained.measure(trained.read(places.data / name))
+        name: trained.measure(trained.read(places.find(name)))
         for name in (studied.test, *studied.also)
         if name is not None
     }
     test_scores = None if studied.test is None else measured.pop(studied.test)
-    more = {"variant": run.variant, "sets": list(run.sets), "test_scores": test_scores}
-    version = {"also": measured, "version": elmo.__version__}
-    write_result(places.result(run.key), {"key": run.key, **result, **more, **version})
+    more = {
+        "studied": run.task,
+        "variant": run.variant,
+        "sets": list(run.sets),
+        "test_scores": test_scores,
+        "also": measured,
+        "started_from": places.bilm_sha256 if variant.has_elmo else None,
+        "version": elmo.__version__,
+    }
+    write_result(places.result(run.key), {"key": run.key, **result, **more})
     shutil.rmtree(work)  # its model and checkpoints: what the tables need is in the result
 
 
@@ -117,21 +166,25 @@ def tune(studied: StudiedTask, places: Places) -> Path:
 
     assert studied.text is not None
     folder = places.out / "tuned"
-    model, path = folder / studied.text / "model", places.result(f"tune-{studied.text}")
-    if path.exists() and model.exists():
-        return model
-    started_at = time.perf_counter()
-    start = places.bilm or Path(ENGLISH)
-    tuned = tune_on(start, studied.text, places.data, folder, TUNED_EPOCHS)
-    if not tuned.is_finished:
-        raise Stopped
-    perplexities = {
-        name: None if found is None else asdict(found)
-        for name, found in (("before", tuned.before), ("after", tuned.after))
-    }
-    seconds = time.perf_counter() - started_at
-    result = {"key": f"tune-{studied.text}", "text": studied.text, "seconds": seconds}
-    write_result(path, {**result, **perplexities, "version": elmo.__version__})
+    key, model = f"tune-{studied.text}", folder / studied.text / "model"
+    with places.claim(key, wait=True):
+        if places.has(key, with_elmo=True) and model.exists():
+            return model
+        started_at = time.perf_counter()
+        start = places.bilm or Path(ENGLISH)
+        tuned = tune_on(start, studied.text, places.data, folder, TUNED_EPOCHS)
+        if not tuned.is_finished:
+            raise Stopped
+        result = {
+            "key": key,
+            "text": studied.text,
+            "seconds": time.perf_counter() - started_at,
+            "before": None if tuned.before is None else asdict(tuned.before),
+            "after": None if tuned.after is None else asdict(tuned.after),
+            "started_from": places.bilm_sha256,
+            "version": elmo.__version__,
+        }
+        write_result(places.result(key), result)
     return model
 
 

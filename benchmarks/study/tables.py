@@ -55,7 +55,7 @@ def table_1(results: Results, part: str) -> list[str]:
         if before is None and after is None:
             continue
         n_seeds = [len(cell.values) if cell else 0 for cell in (before, after)]
-        theirs = TABLE_1[task]
+        theirs = TABLE_1[STUDIED[task].task]
         rows.append(
             [
                 STUDIED[task].title,

@@ -48,8 +48,12 @@ class Plan:
             self.n_steps = n_steps
 
     def update(self, step: int) -> None:
-        """Plan anew from the pace so far, if the clock decides."""
-        if self._max_seconds and step % STEPS_BETWEEN_PLANS == 0:
+        """Plan anew from the pace so far, if the clock decides; at once where a plan has ended.
+
+        A run that was made longer would else stand still at the end of its old plan.
+        """
+        is_behind = self.n_steps is not None and step >= self.n_steps
+        if self._max_seconds and (is_behind or step % STEPS_BETWEEN_PLANS == 0):
             n_by_clock = round(step * self._max_seconds / self.seconds)
             self.n_steps = max(step, min(self._n_at_most, n_by_clock))
 

@@ -2,7 +2,8 @@
 
 import pytest
 
-from elmo.elmo import Elmo
+from elmo import checkpoint
+from elmo.checkpoint import Model
 from elmo.tasks import find_task
 from elmo.tasks.layer_source import LayerSource
 from elmo.tasks.task_config import read_config
@@ -15,10 +16,17 @@ from tests.tasks.tiny_tasks import TINY_TASKS
 @pytest.fixture(scope="session")
 def bilm_folder(tmp_path_factory):
     """The tiny model's folder."""
-    from elmo.checkpoint import Model
+    return write_bilm(tmp_path_factory.mktemp("bilm") / "model", seed=1)
 
-    folder = tmp_path_factory.mktemp("bilm") / "model"
-    Elmo(Model(build_bilm(TINY_OPTIONS, random_weights(TINY_OPTIONS, seed=1)))).save(folder)
+
+@pytest.fixture(scope="session")
+def other_bilm_folder(tmp_path_factory):
+    """That of a model with other weights."""
+    return write_bilm(tmp_path_factory.mktemp("bilm") / "model", seed=2)
+
+
+def write_bilm(folder, seed):
+    checkpoint.save(folder, Model(build_bilm(TINY_OPTIONS, random_weights(TINY_OPTIONS, seed))))
     return folder
 
 

@@ -4,6 +4,7 @@ import json
 import logging
 import re
 import signal
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,8 @@ from benchmarks.study.plan import RUNS, STUDIED, TABLES, VARIANTS, Run, StudiedT
 from benchmarks.study.results import Cell, Results
 from benchmarks.study.runner import Places, run_all
 from benchmarks.study.tables import gain, table_1, table_2
-from elmo.tasks import TASKS, find_task
+from elmo.tasks import find_task
+from elmo.tasks.columns import read_columns
 from elmo.tasks.task_config import read_config
 from tests.tasks.tiny_tasks import NAMES, SMALL_TAGGER, as_columns
 
@@ -43,9 +45,9 @@ def test_the_plan_fits_about_twelve_hours():
     assert sum(run.minutes for run in RUNS) <= 13 * 60
 
 
-@pytest.mark.parametrize("run", [run for run in RUNS if run.task in TASKS], ids=lambda run: run.key)
+@pytest.mark.parametrize("run", RUNS, ids=lambda run: run.key)
 def test_the_settings_of_a_run_are_ones_that_its_task_has(run):
-    variant, task = VARIANTS[run.variant], find_task(run.task)
+    variant, task = VARIANTS[run.variant], find_task(STUDIED[run.task].task)
     config = read_config(task.defaults(), None, run.sets, has_elmo=variant.has_elmo)
     assert (config.elmo is not None) == variant.has_elmo
     assert config.train.seed == run.seed
@@ -55,18 +57,17 @@ def test_the_settings_of_a_run_are_ones_that_its_task_has(run):
 def test_runs_of_a_task_with_the_same_settings_are_planned_once():
     seen = {}
     for run in RUNS:
-        if run.task not in TASKS:
-            continue
-        variant, task = VARIANTS[run.variant], find_task(run.task)
+        variant, task = VARIANTS[run.variant], find_task(STUDIED[run.task].task)
         config = read_config(task.defaults(), None, run.sets, has_elmo=variant.has_elmo)
         identity = (run.task, repr(config), variant.has_glove, variant.is_tuned)
         assert seen.setdefault(identity, run.key) == run.key
 
 
-def test_the_data_of_the_plan_is_there(shared):
+def test_the_data_of_the_plan_is_there(shared, tmp_path):
     for studied in STUDIED.values():
         for name in (studied.train, studied.dev, studied.test, *studied.also):
-            assert name is None or (shared / "data" / name).exists()
+            places = Places(shared / "data", tmp_path)
+            assert name is None or places.find(name).exists()
 
 
 # The runner
@@ -110,6 +111,26 @@ def test_a_run_leaves_one_file_and_is_not_made_again(places):
     before = [path.stat().st_mtime_ns for path in files]
     run_all(runs, places, studied={"ner": TINY})
     assert [path.stat().st_mtime_ns for path in files] == before
+
+
+def test_a_run_with_another_bilm_is_made_anew_and_one_without_is_not(places, other_bilm_folder):
+    runs = [tiny_run("baseline"), tiny_run("elmo")]
+    run_all(runs, places, studied={"ner": TINY})
+    first = {run.variant: json.loads(places.result(run.key).read_text()) for run in runs}
+    run_all(runs, replace(places, bilm=other_bilm_folder), studied={"ner": TINY})
+    then = {run.variant: json.loads(places.result(run.key).read_text()) for run in runs}
+    assert then["baseline"] == first["baseline"]
+    assert then["elmo"]["bilm_sha256"] != first["elmo"]["bilm_sha256"]
+
+
+def test_a_run_that_another_process_has_in_hand_is_left_to_it(places):
+    run = tiny_run("baseline")
+    with places.claim(run.key) as is_ours:
+        assert is_ours
+        run_all([run], places, studied={"ner": TINY})
+    assert not places.result(run.key).exists()
+    run_all([run], places, studied={"ner": TINY})
+    assert places.result(run.key).exists()
 
 
 class StopAfter(logging.Handler):
@@ -171,13 +192,33 @@ def test_the_time_is_up_outside_of_training_too(places, caplog):
     assert not (places.out / "runs").exists()
 
 
+def test_wikigold_is_split_by_articles(tmp_path):
+    articles = [f"word{k} O\n\nin B-LOC\n" for k in range(20)]
+    source = tmp_path / "data" / "ner" / "wikigold.conll"
+    source.parent.mkdir(parents=True)
+    source.write_text("\n-DOCSTART- O\n\n".join(articles), encoding="utf-8")
+    places = Places(tmp_path / "data", tmp_path / "out")
+    parts = {
+        part: list(read_columns(places.find(f"wikigold/{part}.conll")))
+        for part in ("train", "dev", "test")
+    }
+    assert {part: len(sentences) for part, sentences in parts.items()} == {
+        "train": 32,
+        "dev": 4,
+        "test": 4,
+    }
+    words = {sentence[0].fields[0] for sentences in parts.values() for sentence in sentences}
+    assert words == {"in", *(f"word{k}" for k in range(20))}
+
+
 # The report
 
 
 def made_up(task, variant, seed, score, metric="f1", **more):
     result = {
         "key": f"{task}-{variant}-{seed}",
-        "task": task,
+        "task": STUDIED[task].task,
+        "studied": task,
         "variant": variant,
         "seed": seed,
         "metric": metric,
