@@ -165,7 +165,7 @@ def tune(studied: StudiedTask, places: Places) -> Path:
     from benchmarks.finetune import tune as tune_on
 
     assert studied.text is not None
-    folder = places.out / "tuned"
+    folder = places.out / "tuned" / places.bilm_sha256[:16]
     key, model = f"tune-{studied.text}", folder / studied.text / "model"
     with places.claim(key, wait=True):
         if places.has(key, with_elmo=True) and model.exists():

@@ -7,15 +7,16 @@ In: its file, with a line between articles. Out: a folder with `train.conll`, `d
 import os
 from pathlib import Path
 
+from elmo.shards import read_lines
 from elmo.tasks.columns import DOCUMENT_START
 
 PARTS = ("train",) * 8 + ("dev", "test")
 
 
 def split_articles(source: Path, folder: Path) -> None:
-    """Write the parts that are not there; each whole or not at all."""
+    """Write the parts, each whole or not at all."""
     articles = [""]
-    for line in source.read_text(encoding="utf-8").splitlines():
+    for line in read_lines(source):
         if line.startswith(DOCUMENT_START):
             articles.append("")
         else:

@@ -182,6 +182,8 @@ def test_a_task_that_is_not_there_is_skipped_and_a_failure_does_not_end_the_stud
         "ner-baseline-1"
     ]
     assert "astrology: no such task" in caplog.text
+    split = replace(broken, train="wikigold/train.conll")  # of a file that is not there
+    assert run_all([tiny_run("baseline")], places, studied={"ner": split}) == ["ner-baseline-1"]
     assert "ner-baseline-1 failed" in caplog.text
 
 
