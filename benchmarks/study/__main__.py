@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from benchmarks.study import __doc__ as usage
-from benchmarks.study.plan import RUNS, TABLES, VARIANTS, Run
+from benchmarks.study.plan import RUNS, STUDIED, TABLES, VARIANTS, Run
 
 
 def main() -> None:
@@ -22,6 +22,7 @@ def main() -> None:
     for verb in (plan, run):
         verb.add_argument("--out", type=Path, required=verb is run, help="the study's folder")
         verb.add_argument("--only", choices=TABLES, help="runs of this table")
+        verb.add_argument("--task", choices=STUDIED, nargs="+", help="runs of these tasks")
     run.add_argument("--data", type=Path, required=True, help="folder of the task data")
     run.add_argument("--glove", type=Path, help="word vectors, for all runs but those without")
     run.add_argument("--model", "-m", type=Path, help="the biLM; the package's own by default")
@@ -36,7 +37,12 @@ def main() -> None:
 
         print(write_report(settings.folder, settings.docs))
         return
-    runs = [run for run in RUNS if settings.only is None or settings.only in run.tables]
+    runs = [
+        run
+        for run in RUNS
+        if (settings.only is None or settings.only in run.tables)
+        and (settings.task is None or run.task in settings.task)
+    ]
     if settings.verb == "plan":
         show(runs, settings.out)
         return
@@ -57,7 +63,7 @@ def show(runs: list[Run], out: Path | None) -> None:
         is_done = out is not None and (out / "runs" / f"{run.key}.json").exists()
         mark, tables = "done" if is_done else "", " ".join(sorted(run.tables))
         print(f"{run.minutes:5.1f} {total:6.0f}  {run.key:32} {tables:48} {mark}".rstrip())
-    print(f"{len(runs)} runs, about {total / 60:.1f} hours")
+    print(f"{len(runs)} runs, about {total / 60:.1f} hours of one core")
 
 
 if __name__ == "__main__":

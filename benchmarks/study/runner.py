@@ -15,7 +15,7 @@ import signal
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
@@ -204,11 +204,13 @@ def _stopping(max_minutes: float | None) -> Iterator[None]:
     stops. All else can be done again: what it writes, it writes whole or not at all.
     """
 
+    is_over = threading.Event()
+
     def stop(number: int, frame: FrameType | None) -> None:
-        raise Stopped
+        if not is_over.is_set():
+            raise Stopped
 
     before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
-    is_over = threading.Event()
 
     def tell_time(seconds: float) -> None:
         while not is_over.wait(seconds):
@@ -220,6 +222,8 @@ def _stopping(max_minutes: float | None) -> Iterator[None]:
     try:
         yield
     finally:
-        is_over.set()
+        while not is_over.is_set():
+            with suppress(Stopped):  # of a signal that comes just now: the clock must still end
+                is_over.set()
         for number, action in before.items():
             signal.signal(number, action)

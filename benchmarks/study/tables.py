@@ -3,7 +3,7 @@
 In: `Results`. Out: for each table its lines; a table of which nothing was run has none.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from statistics import mean
 
 from benchmarks.study.paper import PERPLEXITIES, TABLE_1, TABLE_2, TABLE_3
@@ -91,24 +91,29 @@ def further_data(results: Results) -> list[str]:
 def table_2(results: Results) -> list[str]:
     """Which layers, on dev data."""
     rows = []
-    for task, theirs in TABLE_2.items():
+    for task, studied in STUDIED.items():
         cells = [results.cell(task, variant) for variant in LAYER_CHOICES]
         if any(cells[1:3]):  # the others are Table 1's too
-            rows.append([STUDIED[task].title, *map(shown, cells)])
-            rows.append(["*the paper*", *(f"*{theirs[v]:g}*" for v in LAYER_CHOICES)])
+            rows.append([studied.title, *map(shown, cells)])
+            rows += _theirs(TABLE_2.get(studied.task), LAYER_CHOICES)
     return markdown(["task", "no ELMo", "last layer only", "all, λ = 1", "all, λ = 0.001"], rows)
 
 
 def table_3(results: Results) -> list[str]:
     """Where ELMo stands, on dev data."""
     rows = []
-    for task, theirs in TABLE_3.items():
+    for task, studied in STUDIED.items():
         variants = [placed(task, place) for place in PLACES]
         cells = [results.cell(task, variant) for variant in variants]
         if any(c for c, variant in zip(cells, variants, strict=True) if variant != "elmo"):
-            rows.append([STUDIED[task].title, *map(shown, cells)])
-            rows.append(["*the paper*", *(f"*{theirs[place]:g}*" for place in PLACES)])
+            rows.append([studied.title, *map(shown, cells)])
+            rows += _theirs(TABLE_3.get(studied.task), PLACES)
     return markdown(["task", "at the input", "at both", "at the output"], rows)
+
+
+def _theirs(scores: Mapping[str, float] | None, columns: Sequence[str]) -> list[list[str]]:
+    """The paper's row, if it has that task."""
+    return [] if scores is None else [["*the paper*", *(f"*{scores[c]:g}*" for c in columns)]]
 
 
 def ablated_tasks(results: Results) -> list[str]:

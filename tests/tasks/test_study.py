@@ -42,8 +42,8 @@ def test_the_first_runs_say_for_every_task_what_elmo_brings():
     }
 
 
-def test_the_plan_fits_about_twelve_hours():
-    assert sum(run.minutes for run in RUNS) <= 13 * 60
+def test_the_plan_fits_twelve_hours_of_two_cores():
+    assert sum(run.minutes for run in RUNS) <= 2 * 12 * 60
 
 
 @pytest.mark.parametrize("run", RUNS, ids=lambda run: run.key)
@@ -287,6 +287,17 @@ def test_tables_have_means_spreads_and_the_papers_numbers(results_folder):
     layers = table_2(results)
     assert "80.00 | 83.00 | – | 85.00 |" in layers[2]
     assert "*88.1* | *89.1* | *89.3* | *89.5*" in layers[3]
+
+
+def test_a_task_that_the_papers_table_lacks_has_its_row_alone(results_folder):
+    run = made_up("wikigold", "top", 1, 75.0)
+    (results_folder / "runs" / f"{run['key']}.json").write_text(json.dumps(run))
+    layers = table_2(Results.read(results_folder))
+    assert [line.split(" | ")[0] for line in layers[2:]] == [
+        "| SNLI (counterfactual)",
+        "| *the paper*",
+        "| NER (Wikigold)",
+    ]
 
 
 def test_the_report_is_rebuilt_from_the_files_it_keeps(results_folder, tmp_path):
