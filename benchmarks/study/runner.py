@@ -23,8 +23,8 @@ from types import FrameType
 from typing import Any
 
 import elmo
+from benchmarks.study.parts import find_part
 from benchmarks.study.plan import STUDIED, VARIANTS, Run, StudiedTask
-from benchmarks.study.wikigold import split_articles
 from elmo.elmo import Elmo
 from elmo.errors import ElmoError
 from elmo.models import ENGLISH
@@ -56,13 +56,8 @@ class Places:
         return fingerprint(Elmo.load(self.bilm or ENGLISH).bilm)
 
     def find(self, name: str) -> Path:
-        """A file of the data; the parts of Wikigold are made here."""
-        if not name.startswith("wikigold/"):
-            return self.data / name
-        path = self.out / "data" / name
-        if not path.exists():
-            split_articles(self.data / "ner" / "wikigold.conll", path.parent)
-        return path
+        """A file of the data, or a part that is made of one."""
+        return find_part(name, self.data, self.out / "data")
 
     def result(self, key: str) -> Path:
         """The file of a finished run."""

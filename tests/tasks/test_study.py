@@ -16,6 +16,7 @@ from benchmarks.study.runner import Places, run_all
 from benchmarks.study.tables import gain, table_1, table_2
 from elmo.tasks import find_task
 from elmo.tasks.columns import read_columns
+from elmo.tasks.sentence_pairs import read_pairs
 from elmo.tasks.task_config import read_config
 from tests.tasks.tiny_tasks import NAMES, SMALL_TAGGER, as_columns
 
@@ -195,6 +196,32 @@ def test_the_time_is_up_outside_of_training_too(places, caplog, monkeypatch):
     run_all([tiny_run("elmo", n_epochs=1000)], places, max_minutes=1e-4, studied={"ner": TINY})
     assert "the same command goes on" in caplog.text
     assert not (places.out / "runs").exists()
+
+
+SICK_ROWS = [
+    ("NEUTRAL", "TRAIN"),
+    ("NEUTRAL", "TRIAL"),
+    ("CONTRADICTION", "TEST"),
+    ("ENTAILMENT", "TRAIN"),
+]
+
+
+def test_sick_is_split_by_its_column(tmp_path):
+    source = tmp_path / "data" / "research-only" / "sick" / "SICK.txt"
+    source.parent.mkdir(parents=True)
+    header = "sentence_A\tsentence_B\tentailment_label\tSemEval_set"
+    rows = [f"A dog .\tA cat .\t{label}\t{part}" for label, part in SICK_ROWS]
+    source.write_text("\n".join([header, *rows]) + "\n", encoding="utf-8")
+    places = Places(tmp_path / "data", tmp_path / "out")
+    labels = {
+        part: [pair.label for pair in read_pairs(places.find(f"sick/{part}.tsv"), is_training=True)]
+        for part in ("train", "dev", "test")
+    }
+    assert labels == {
+        "train": ["neutral", "entailment"],
+        "dev": ["neutral"],
+        "test": ["contradiction"],
+    }
 
 
 def test_wikigold_is_split_by_articles(tmp_path):

@@ -1,0 +1,62 @@
+"""Data that comes as one file, in the parts that a study needs, the same wherever they are made.
+
+In: the file of Wikigold, with a line between articles and no split of its own; or SICK's, with a
+column that says what a pair is for. Out: a folder with a file for each part.
+"""
+
+import os
+from pathlib import Path
+
+from elmo.shards import read_lines
+from elmo.tasks.columns import DOCUMENT_START
+from elmo.tasks.sentence_pairs import DEV_SET, SET_COLUMN, TRAINING_SET
+
+TENTHS = ("train",) * 8 + ("dev", "test")  # of the articles
+SETS = {"train": TRAINING_SET, "dev": DEV_SET, "test": "TEST"}
+
+
+def split_wikigold(source: Path, folder: Path) -> None:
+    """By articles: of ten eight, one and one."""
+    articles = [""]
+    for line in read_lines(source):
+        if line.startswith(DOCUMENT_START):
+            articles.append("")
+        else:
+            articles[-1] += f"{line}\n"
+    articles = [article.strip("\n") for article in articles if article.strip()]
+    for part in dict.fromkeys(TENTHS):
+        own = [text for k, text in enumerate(articles) if TENTHS[k % len(TENTHS)] == part]
+        _write(folder / f"{part}.conll", "\n\n".join(own))
+
+
+def split_sick(source: Path, folder: Path) -> None:
+    """By its column, as SemEval did."""
+    header, *rows = read_lines(source)
+    column = header.split("\t").index(SET_COLUMN)
+    for part, name in SETS.items():
+        own = [row for row in rows if row and row.split("\t")[column] == name]
+        _write(folder / f"{part}.tsv", "\n".join([header, *own]))
+
+
+SPLITS = {
+    "wikigold": (Path("ner") / "wikigold.conll", split_wikigold),
+    "sick": (Path("research-only") / "sick" / "SICK.txt", split_sick),
+}
+
+
+def find_part(name: str, data: Path, made: Path) -> Path:
+    """A file of the data; parts of data that comes as one file are made if they are not there."""
+    if (kind := name.partition("/")[0]) not in SPLITS:
+        return data / name
+    if not (made / name).exists():
+        source, split = SPLITS[kind]
+        split(data / source, made / kind)
+    return made / name
+
+
+def _write(path: Path, text: str) -> None:
+    """Whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = path.with_suffix(f".{os.getpid()}.unfinished")
+    unfinished.write_text(text + "\n", encoding="utf-8")
+    os.replace(unfinished, path)
