@@ -4,33 +4,50 @@ In: `metrics.jsonl`. Out: a PNG, where matplotlib is installed.
 """
 
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from elmo.metrics_file import read_metrics
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 log = logging.getLogger(__name__)
 
 
 def draw_curve(metrics: Path, picture: Path) -> None:
     """Draw what a run's metrics tell; says what to install where nothing can be drawn."""
+    lines = read_metrics(metrics)
+    steps = [line for line in lines if "loss" in line]
+    measured = [line for line in lines if "heldout_mean" in line]
+    with two_panels(picture) as panels:
+        if panels is None:
+            return
+        left, right = panels
+        left.plot([line["seconds"] / 3600 for line in steps], [line["loss"] for line in steps])
+        left.set(xlabel="hours", ylabel="training loss")
+        for name in ("forward", "backward"):
+            known = [line for line in measured if f"heldout_{name}" in line]
+            hours = [line["seconds"] / 3600 for line in known]
+            right.plot(hours, [line[f"heldout_{name}"] for line in known], marker=".", label=name)
+        right.set(xlabel="hours", ylabel="held-out perplexity", yscale="log")
+        right.legend()
+
+
+@contextmanager
+def two_panels(picture: Path) -> Iterator["tuple[Axes, Axes] | None"]:
+    """Two panels side by side, saved when they are drawn; none where matplotlib is not there."""
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
     except ImportError:
         log.info("no learning curve is drawn: install elmo-torch[plots] for it")
+        yield None
         return
-    lines = read_metrics(metrics)
-    steps = [line for line in lines if "loss" in line]
-    measured = [line for line in lines if "heldout_mean" in line]
     figure = Figure(figsize=(10, 4), layout="constrained")
     FigureCanvasAgg(figure)
     left, right = figure.subplots(1, 2)
-    left.plot([line["seconds"] / 3600 for line in steps], [line["loss"] for line in steps])
-    left.set(xlabel="hours", ylabel="training loss")
-    for name in ("forward", "backward"):
-        known = [line for line in measured if f"heldout_{name}" in line]
-        hours = [line["seconds"] / 3600 for line in known]
-        right.plot(hours, [line[f"heldout_{name}"] for line in known], marker=".", label=name)
-    right.set(xlabel="hours", ylabel="held-out perplexity", yscale="log")
-    right.legend()
+    yield left, right
     figure.savefig(picture, dpi=120)
