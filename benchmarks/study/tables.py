@@ -231,19 +231,19 @@ def finetuning(results: Results) -> list[str]:
         if tuned is not None and tuned["before"] and tuned["after"]:
             perplexities = f"{tuned['before']['mean']:.1f} -> {tuned['after']['mean']:.1f}"
         theirs = PERPLEXITIES[studied.text or ""]
-        before = results.cell(task, "elmo")
+        without, before = (results.cell(task, variant) for variant in ("baseline", "elmo"))
         rows.append(
             [
                 studied.title,
                 perplexities,
                 f"{theirs[0]:g} -> {theirs[1]:g}",
-                shown(before),
-                shown(after),
-                _gain_shown(before, after),
+                *map(shown, (without, before, after)),
+                _gain_shown(without, before),
+                _gain_shown(without, after),
             ]
         )
-    header = ["task", "perplexity", "the paper's", "ELMo", "tuned ELMo", "gain / less error"]
-    return markdown(header, rows)
+    header = ["task", "perplexity", "the paper's", "no ELMo", "ELMo", "tuned ELMo"]
+    return markdown([*header, "gain / less error by ELMo", "by tuned ELMo"], rows)
 
 
 def settings_of_runs(results: Results) -> list[str]:
