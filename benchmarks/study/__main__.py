@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from benchmarks.study import __doc__ as usage
-from benchmarks.study.plan import RUNS, STUDIED, TABLES, VARIANTS, Run
+from benchmarks.study.plan import RUNS, STUDIED, TABLES, Run
 
 
 def main() -> None:
@@ -50,8 +50,7 @@ def main() -> None:
 
     places = Places(settings.data, settings.out, settings.glove, settings.model)
     failed = run_all(runs, places, settings.max_minutes)
-    done = [places.has(run.key, with_elmo=VARIANTS[run.variant].has_elmo) for run in runs]
-    print(f"{sum(done)} of {len(runs)} runs are done")
+    print(f"{sum(map(places.has, runs))} of {len(runs)} runs are done")
     sys.exit(1 if failed else 0)
 
 

@@ -1,12 +1,13 @@
 """Make the runs of a plan, one after the other, each with what `elmo train` calls.
 
 In: runs, where data and vectors are, a folder. Out: `DIR/runs/KEY.json` for each run, written whole
-when it has ended. What has such a file, made with the same biLM, is not run again; what was killed
-goes on where it was, by the checkpoints in `DIR/work/KEY`. The biLM's layers are kept once, in
-`DIR/cache`. Several processes may work on one folder, each on runs that no other has in hand.
+when it has ended. What has such a file, of the same settings and biLM, is not run again; what was
+killed goes on where it was, by the checkpoints in `DIR/work/KEY`. The biLM's layers are kept once,
+in `DIR/cache`. Several processes may work on one folder, each on runs that no other has in hand.
 """
 
 import fcntl
+import hashlib
 import json
 import logging
 import os
@@ -63,12 +64,27 @@ class Places:
         """The file of a finished run."""
         return self.out / "runs" / f"{key}.json"
 
-    def has(self, key: str, *, with_elmo: bool) -> bool:
-        """Whether a run is finished; one with another biLM is not, if it has one at all."""
-        path = self.result(key)
-        if not path.exists():
+    def has(self, run: Run) -> bool:
+        """Whether a run is finished; one with other settings or another biLM is not."""
+        found = self._read(run.key)
+        if found is None or found["sets"] != list(run.sets):
             return False
-        return not with_elmo or json.loads(path.read_text())["started_from"] == self.bilm_sha256
+        return not VARIANTS[run.variant].has_elmo or found["started_from"] == self.bilm_sha256
+
+    def has_tuned(self, key: str) -> bool:
+        """Whether the perplexities of this biLM, tuned on a text, are known."""
+        found = self._read(key)
+        return found is not None and found["started_from"] == self.bilm_sha256
+
+    def work(self, run: Run) -> Path:
+        """Where a run is made; what was begun with other settings or another biLM is elsewhere."""
+        bilm = self.bilm_sha256 if VARIANTS[run.variant].has_elmo else None
+        digest = hashlib.sha256(json.dumps([run.sets, bilm]).encode()).hexdigest()
+        return self.out / "work" / run.key / digest[:16]
+
+    def _read(self, key: str) -> dict[str, Any] | None:
+        path = self.result(key)
+        return json.loads(path.read_text()) if path.exists() else None
 
     @contextmanager
     def claim(self, key: str, *, wait: bool = False) -> Iterator[bool]:
@@ -103,8 +119,7 @@ def run_all(
         with _stopping(max_minutes):
             for run in present:
                 with places.claim(run.key) as is_ours:
-                    has_elmo = VARIANTS[run.variant].has_elmo
-                    if not is_ours or places.has(run.key, with_elmo=has_elmo):
+                    if not is_ours or places.has(run):
                         continue
                     log.info("%s, about %.0f minutes", run.key, run.minutes)
                     try:
@@ -122,7 +137,7 @@ def make(run: Run, places: Places, studied: StudiedTask) -> None:
     variant, task = VARIANTS[run.variant], find_task(studied.task)
     config = read_config(task.defaults(), None, run.sets, has_elmo=variant.has_elmo)
     bilm = tune(studied, places) if variant.is_tuned else places.bilm
-    work = places.out / "work" / run.key
+    work = places.work(run)
     result = train_task(
         task,
         config,
@@ -152,7 +167,7 @@ def make(run: Run, places: Places, studied: StudiedTask) -> None:
         "version": elmo.__version__,
     }
     write_result(places.result(run.key), {"key": run.key, **result, **more})
-    shutil.rmtree(work)  # its model and checkpoints: what the tables need is in the result
+    shutil.rmtree(work.parent)  # its model and checkpoints: what the tables need is in the result
 
 
 def tune(studied: StudiedTask, places: Places) -> Path:
@@ -163,7 +178,7 @@ def tune(studied: StudiedTask, places: Places) -> Path:
     folder = places.out / "tuned" / places.bilm_sha256[:16]
     key, model = f"tune-{studied.text}", folder / studied.text / "model"
     with places.claim(key, wait=True):
-        if places.has(key, with_elmo=True) and model.exists():
+        if places.has_tuned(key) and model.exists():
             return model
         started_at = time.perf_counter()
         start = places.bilm or Path(ENGLISH)

@@ -125,6 +125,20 @@ def test_a_run_with_another_bilm_is_made_anew_and_one_without_is_not(places, oth
     assert then["elmo"]["bilm_sha256"] != first["elmo"]["bilm_sha256"]
 
 
+def test_a_run_with_other_settings_is_made_anew_whatever_was_begun(places, caplog):
+    caplog.set_level(logging.INFO)
+    two, five = (tiny_run("baseline", n_epochs=number) for number in (2, 5))
+    handler = StopAfter(epoch=1)
+    trainer_log = logging.getLogger("elmo.tasks.task_trainer")
+    trainer_log.addHandler(handler)
+    run_all([five], places, studied={"ner": TINY})
+    trainer_log.removeHandler(handler)
+    for run, n_epochs in ((two, 2), (five, 5)):
+        assert run_all([run], places, studied={"ner": TINY}) == []
+        assert json.loads(places.result(run.key).read_text())["n_epochs"] == n_epochs
+    assert not list((places.out / "work").iterdir())
+
+
 def test_a_run_that_another_process_has_in_hand_is_left_to_it(places):
     run = tiny_run("baseline")
     with places.claim(run.key) as is_ours:
@@ -155,7 +169,7 @@ def test_a_run_that_was_stopped_goes_on_to_the_same_end(places, tmp_path, caplog
     assert run_all([run, tiny_run("elmo")], places, studied={"ner": TINY}) == []
     trainer_log.removeHandler(handler)
     assert not list(places.out.glob("runs/*"))
-    assert list(places.out.glob("work/*/checkpoints/*"))
+    assert list(places.out.glob("work/*/*/checkpoints/*"))
     assert run_all([run], places, studied={"ner": TINY}) == []
     whole = Places(places.data, tmp_path / "whole", bilm=places.bilm)
     run_all([run], whole, studied={"ner": TINY})
