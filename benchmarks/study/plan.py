@@ -89,11 +89,12 @@ STUDIED = {
         None,
         (
             *("elmo.place=both", "elmo.dropout=0.2"),
-            *("data.train_share=0.05", "train.batch_size=20"),
+            *("data.train_share=0.1", "train.batch_size=20"),
+            *("optimiser.learning_rate=2e-3", "optimiser.beta2=0.999"),
         ),
-        n_epochs=6,
+        n_epochs=4,
         patience=2,
-        minutes=30,
+        minutes=28,
         text="squad-questions",
     ),
     "nli": StudiedTask(

@@ -1,7 +1,8 @@
-"""docs/results.md and its pictures, from the files of runs and nothing else.
+"""docs/results.md and its pictures, from the files of runs.
 
-In: a folder of results. Out: DOCS/results.md, DOCS/results/*.png, and the files themselves in
-DOCS/results/runs, so that the same command with that folder writes the same page again.
+In: a folder of results; findings.md for what they say. Out: DOCS/results.md, DOCS/results/*.png,
+and the files themselves in DOCS/results/runs, so that the same command with that folder writes the
+same page again.
 """
 
 import shutil
@@ -24,6 +25,9 @@ models: what can be compared is the direction and the size of a gain, not the sc
 
 `python -m benchmarks.study run` made these runs, and `python -m benchmarks.study report
 docs/results/runs` this page, of their files in `docs/results/runs`."""
+
+# What a reader makes of the tables, written by hand.
+FINDINGS = Path(__file__).with_name("findings.md")
 
 SECTIONS: list[tuple[str, str, str | None, Callable[[Results], list[str]]]] = [
     (
@@ -84,7 +88,7 @@ def write_report(folder: Path, docs: Path) -> Path:
         raise SystemExit(f"{folder}: no results, expected runs/*.json; run the study first")
     keep_files(folder, docs / "results" / "runs")
     drawn = draw_all(results, docs / "results")
-    lines = [INTRODUCTION]
+    lines = [INTRODUCTION, "", FINDINGS.read_text(encoding="utf-8").strip()]
     for title, text, picture, table in SECTIONS:
         rows = table(results)
         if not rows:
