@@ -1,6 +1,7 @@
 """Run the study, show its plan, or write its report."""
 
 import argparse
+import json
 import logging
 import sys
 from pathlib import Path
@@ -59,7 +60,8 @@ def show(runs: list[Run], out: Path | None) -> None:
     total = 0.0
     for run in runs:
         total += run.minutes
-        is_done = out is not None and (out / "runs" / f"{run.key}.json").exists()
+        result = None if out is None else out / "runs" / f"{run.key}.json"
+        is_done = result and result.exists() and run.is_made_by(json.loads(result.read_text()))
         mark, tables = "done" if is_done else "", " ".join(sorted(run.tables))
         print(f"{run.minutes:5.1f} {total:6.0f}  {run.key:32} {tables:48} {mark}".rstrip())
     print(f"{len(runs)} runs, about {total / 60:.1f} hours of one core")

@@ -1,12 +1,15 @@
 """Data that comes as one file, in the parts that a study needs, the same wherever they are made.
 
-In: the file of Wikigold, with a line between articles and no split of its own; or SICK's, with a
-column that says what a pair is for. Out: a folder with a file for each part.
+In: the file of Wikigold, with a line between articles and no split of its own; SICK's, with a
+column that says what a pair is for; or SQuAD's dev file, whose test data nobody has. Out: a folder
+with a file for each part.
 """
 
+import json
 import os
 from pathlib import Path
 
+from elmo.errors import DataError
 from elmo.shards import read_lines
 from elmo.tasks.columns import DOCUMENT_START
 from elmo.tasks.sentence_pairs import DEV_SET, SET_COLUMN, TRAINING_SET
@@ -31,14 +34,36 @@ def split_wikigold(source: Path, folder: Path) -> None:
 
 def split_sick(source: Path, folder: Path) -> None:
     """By its column, as SemEval did."""
-    header, *rows = read_lines(source)
-    column = header.split("\t").index(SET_COLUMN)
+    header, *rows = [*read_lines(source)] or [""]
+    names = header.split("\t")
+    if SET_COLUMN not in names:
+        raise DataError(
+            f"{source}:1: the columns {', '.join(names)[:80]}, expected {SET_COLUMN} among them, "
+            "as SICK has; name the folder of its file as it was published"
+        )
+    column = names.index(SET_COLUMN)
     for part, name in SETS.items():
         own = [row for row in rows if row and row.split("\t")[column] == name]
         _write(folder / f"{part}.tsv", "\n".join([header, *own]))
 
 
+def split_squad(source: Path, folder: Path) -> None:
+    """Its dev data by articles: every third to stop by, the others as a test."""
+    try:
+        published = json.loads("\n".join(read_lines(source)))
+        articles = published["data"]
+    except (ValueError, TypeError, KeyError):
+        raise DataError(
+            f"{source}: not SQuAD's JSON, expected an object with the articles in data; name the "
+            "folder of its file as it was published"
+        ) from None
+    parts = {"dev": articles[2::3], "test": [a for k, a in enumerate(articles) if k % 3 != 2]}
+    for part, own in parts.items():
+        _write(folder / f"{part}.json", json.dumps({**published, "data": own}))
+
+
 SPLITS = {
+    "squad-dev": (Path("squad") / "dev.json.xz", split_squad),
     "wikigold": (Path("ner") / "wikigold.conll", split_wikigold),
     "sick": (Path("research-only") / "sick" / "SICK.txt", split_sick),
 }

@@ -4,8 +4,9 @@ Out: `RUNS`, in the order they are made, the most telling first. A run that seve
 made once. Minutes are those of one core; `python -m benchmarks.study plan` adds them up.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,10 @@ class Run:
         """The name of its files."""
         return f"{self.task}-{self.variant}-{self.seed}"
 
+    def is_made_by(self, result: Mapping[str, Any]) -> bool:
+        """Whether a result is of this run with the settings that it has now."""
+        return result["key"] == self.key and result["sets"] == list(self.sets)
+
     @property
     def minutes(self) -> float:
         """About how long it takes; measuring the dev data is about a tenth of an epoch."""
@@ -85,16 +90,16 @@ STUDIED = {
         "squad",
         "SQuAD",
         "squad/train.json.xz",
-        "squad/dev.json.xz",
-        None,
+        "squad-dev/dev.json",
+        "squad-dev/test.json",
         (
             *("elmo.place=both", "elmo.dropout=0.2"),
-            *("data.train_share=0.1", "train.batch_size=20"),
+            *("data.train_share=0.2", "train.batch_size=20"),
             *("optimiser.learning_rate=2e-3", "optimiser.beta2=0.999"),
         ),
-        n_epochs=4,
+        n_epochs=6,
         patience=2,
-        minutes=28,
+        minutes=45,
         text="squad-questions",
     ),
     "nli": StudiedTask(

@@ -4,7 +4,7 @@ In: a folder of JSON files. Out: `Results`, with the mean and the spread over se
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean, stdev
@@ -51,9 +51,15 @@ class Results:
         """The runs of a task's variant, by seed."""
         return [run for run in self.runs if (run["studied"], run["variant"]) == (task, variant)]
 
-    def cell(self, task: str, variant: str, part: str = "scores") -> Cell | None:
-        """The metric of a task's variant; `part` may be `test_scores`."""
-        runs = [run for run in self.of(task, variant) if run.get(part)]
+    def cell(
+        self, task: str, variant: str, part: str = "scores", seeds: Container[int] | None = None
+    ) -> Cell | None:
+        """The metric of a task's variant; `part` may be `test_scores`, `seeds` some of all."""
+        runs = [
+            run
+            for run in self.of(task, variant)
+            if run.get(part) and (seeds is None or run["seed"] in seeds)
+        ]
         return Cell(tuple(run[part][run["metric"]] for run in runs)) if runs else None
 
     def metric(self, task: str) -> str:

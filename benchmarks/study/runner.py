@@ -67,7 +67,7 @@ class Places:
     def has(self, run: Run) -> bool:
         """Whether a run is finished; one with other settings or another biLM is not."""
         found = self._read(run.key)
-        if found is None or found["sets"] != list(run.sets):
+        if found is None or not run.is_made_by(found):
             return False
         return not VARIANTS[run.variant].has_elmo or found["started_from"] == self.bilm_sha256
 

@@ -220,18 +220,21 @@ def figure_2(results: Results) -> list[str]:
 
 
 def finetuning(results: Results) -> list[str]:
-    """Perplexity of a task's text and the task's score, before and after tuning the biLM."""
+    """Perplexity of a task's text and its score, before and after tuning; all of the same seeds."""
     rows = []
     for task, studied in STUDIED.items():
         tuned = results.tuning(studied.text) if studied.text else None
         after = results.cell(task, "tuned")
+        seeds = {run["seed"] for run in results.of(task, "tuned")}
         if tuned is None and after is None:
             continue
         perplexities = NOTHING
         if tuned is not None and tuned["before"] and tuned["after"]:
             perplexities = f"{tuned['before']['mean']:.1f} -> {tuned['after']['mean']:.1f}"
         theirs = PERPLEXITIES[studied.text or ""]
-        without, before = (results.cell(task, variant) for variant in ("baseline", "elmo"))
+        without, before = (
+            results.cell(task, variant, seeds=seeds) for variant in ("baseline", "elmo")
+        )
         rows.append(
             [
                 studied.title,

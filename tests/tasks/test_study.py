@@ -2,6 +2,7 @@
 
 import json
 import logging
+import lzma
 import re
 import signal
 from dataclasses import replace
@@ -14,6 +15,7 @@ from benchmarks.study.plan import RUNS, STUDIED, TABLES, VARIANTS, Run, StudiedT
 from benchmarks.study.results import Cell, Results
 from benchmarks.study.runner import Places, run_all
 from benchmarks.study.tables import gain, table_1, table_2
+from elmo.errors import DataError
 from elmo.tasks import find_task
 from elmo.tasks.columns import read_columns
 from elmo.tasks.sentence_pairs import read_pairs
@@ -236,6 +238,41 @@ def test_sick_is_split_by_its_column(tmp_path):
         "dev": ["neutral"],
         "test": ["contradiction"],
     }
+
+
+def test_sick_without_its_column_fails_with_one_line(tmp_path, caplog):
+    source = tmp_path / "data" / "research-only" / "sick" / "SICK.txt"
+    source.parent.mkdir(parents=True)
+    source.write_text("sentence_A\tsentence_B\n", encoding="utf-8")
+    run = Run("sick", "baseline", 1, frozenset({"table1"}))
+    places = Places(tmp_path / "data", tmp_path / "out")
+    assert run_all([run], places, studied=STUDIED) == ["sick-baseline-1"]
+    assert "SICK.txt:1: the columns sentence_A, sentence_B, expected SemEval_set" in caplog.text
+
+
+def test_squads_dev_data_is_split_by_articles(tmp_path):
+    source = tmp_path / "data" / "squad" / "dev.json.xz"
+    source.parent.mkdir(parents=True)
+    articles = [{"title": f"article {k}", "paragraphs": []} for k in range(7)]
+    with lzma.open(source, "wt", encoding="utf-8") as file:
+        json.dump({"version": "1.1", "data": articles}, file)
+    places = Places(tmp_path / "data", tmp_path / "out")
+    parts = {
+        part: json.loads(places.find(f"squad-dev/{part}.json").read_text())
+        for part in ("dev", "test")
+    }
+    assert parts["dev"]["data"] == [articles[2], articles[5]]
+    assert parts["test"]["data"] == [articles[k] for k in (0, 1, 3, 4, 6)]
+
+
+@pytest.mark.parametrize("text", ["[]", "{}", "{"])
+def test_squads_dev_data_in_another_form_fails_with_one_line(tmp_path, text):
+    source = tmp_path / "data" / "squad" / "dev.json.xz"
+    source.parent.mkdir(parents=True)
+    source.write_bytes(lzma.compress(text.encode()))
+    places = Places(tmp_path / "data", tmp_path / "out")
+    with pytest.raises(DataError, match="dev.json.xz: not SQuAD's JSON"):
+        places.find("squad-dev/dev.json")
 
 
 def test_wikigold_is_split_by_articles(tmp_path):
