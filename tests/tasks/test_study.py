@@ -271,7 +271,7 @@ def test_squads_dev_data_in_another_form_fails_with_one_line(tmp_path, text):
     source.parent.mkdir(parents=True)
     source.write_bytes(lzma.compress(text.encode()))
     places = Places(tmp_path / "data", tmp_path / "out")
-    with pytest.raises(DataError, match="dev.json.xz: not SQuAD's JSON"):
+    with pytest.raises(DataError, match=r"dev\.json\.xz: not SQuAD's JSON"):
         places.find("squad-dev/dev.json")
 
 
