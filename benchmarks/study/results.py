@@ -1,14 +1,20 @@
 """The results of runs, read from their files and looked up by task and variant.
 
 In: a folder of JSON files. Out: `Results`, with the mean and the spread over seeds of any cell.
+Runs that were made with other settings than the plan has now are left out: a row is of one kind.
 """
 
 import json
+import logging
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
+
+from benchmarks.study.plan import Run
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -45,7 +51,11 @@ class Results:
         inner = folder / "runs" if (folder / "runs").is_dir() else folder
         found = [json.loads(path.read_text()) for path in sorted(inner.glob("*.json"))]
         runs = sorted((run for run in found if "studied" in run), key=lambda run: run["seed"])
-        return Results(runs, [each for each in found if "text" in each])
+        planned = [run for run in runs if _plan(run).is_made_by(run)]
+        for run in runs:
+            if run not in planned:
+                log.warning("%s was made with other settings; it is left out", run["key"])
+        return Results(planned, [each for each in found if "text" in each])
 
     def of(self, task: str, variant: str) -> list[Mapping[str, Any]]:
         """The runs of a task's variant, by seed."""
@@ -69,3 +79,8 @@ class Results:
     def tuning(self, text: str) -> Mapping[str, Any] | None:
         """How the biLM was tuned on a text."""
         return next((each for each in self.tunings if each["text"] == text), None)
+
+
+def _plan(result: Mapping[str, Any]) -> Run:
+    """The run that a result says it is of."""
+    return Run(result["studied"], result["variant"], result["seed"], frozenset())

@@ -183,9 +183,10 @@ def test_a_run_that_was_stopped_goes_on_to_the_same_end(places, tmp_path, caplog
 def test_a_tuned_bilm_is_made_once_and_its_perplexities_are_a_result(places):
     runs = [tiny_run("tuned"), tiny_run("tuned", seed=2)]
     assert run_all(runs, places, studied={"ner": TINY}) == []
-    results = Results.read(places.out)
-    hashes = {run["bilm_sha256"] for run in results.of("ner", "tuned")}
+    made = [json.loads(places.result(run.key).read_text()) for run in runs]
+    hashes = {result["bilm_sha256"] for result in made}
     assert len(hashes) == 1
+    results = Results.read(places.out)
     assert results.tuning("wnut")["before"]["mean"] > results.tuning("wnut")["after"]["mean"]
     plain = tiny_run("elmo")
     run_all([plain], places, studied={"ner": TINY})
@@ -304,6 +305,7 @@ def made_up(task, variant, seed, score, metric="f1", **more):
         "studied": task,
         "variant": variant,
         "seed": seed,
+        "sets": Run(task, variant, seed, frozenset()).sets,
         "metric": metric,
         "scores": {metric: score},
         "test_scores": {metric: score - 1},
@@ -365,6 +367,13 @@ def test_tables_have_means_spreads_and_the_papers_numbers(results_folder):
     layers = table_2(results)
     assert "80.00 | 83.00 | – | 85.00 |" in layers[2]
     assert "*88.1* | *89.1* | *89.3* | *89.5*" in layers[3]
+
+
+def test_runs_of_other_settings_are_left_out(results_folder, caplog):
+    run = made_up("ner", "elmo", 3, 99.0, sets=["elmo.place=output"])
+    (results_folder / "runs" / f"{run['key']}.json").write_text(json.dumps(run))
+    assert Results.read(results_folder).cell("ner", "elmo") == Cell((50.0, 56.0))
+    assert "ner-elmo-3 was made with other settings" in caplog.text
 
 
 def test_a_task_that_the_papers_table_lacks_has_its_row_alone(results_folder):
