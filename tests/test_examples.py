@@ -1,10 +1,14 @@
-"""The notebook-style example runs as a script, with a tiny model."""
+"""The examples run as scripts."""
 
+import os
 import runpy
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from tests.tasks.tiny_tasks import NAMES, as_columns
 
 EXAMPLE = Path(__file__).parent.parent / "examples" / "senses_and_layers.py"
 
@@ -38,3 +42,25 @@ def test_a_model_of_ones_own_learns_its_sentences(monkeypatch, capsys):
     shown = capsys.readouterr().out.splitlines()
     labelled = [" ".join(pair.rsplit("/", 1)[1] for pair in line.split()) for line in shown]
     assert labelled == [labels for _, labels in names["DATA"]]
+
+
+def test_five_commands_make_a_tagger(tmp_path):
+    names = tmp_path / "names.conll"
+    names.write_text(as_columns(NAMES), encoding="utf-8")
+    sets = ["--set", "model.dim=12", "--set", "train.n_epochs=2"]
+    script = EXAMPLE.with_name("tagger.sh")
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    ran = subprocess.run(
+        ["sh", script, *[names] * 3, *sets],
+        cwd=tmp_path,
+        env={**os.environ, "PATH": path},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    lines = ran.stdout.splitlines()
+    assert len([line for line in lines if line.startswith("accuracy ")]) == 2  # of two models
+    assert [line.split("\t")[0] for line in lines if "\t" in line] == [
+        *("Ada", "Lovelace", "was", "born", "in", "London", "."),
+    ]
+    assert {path.name for path in (tmp_path / "runs").iterdir()} == {"ner", "plain"}

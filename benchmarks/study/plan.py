@@ -108,7 +108,7 @@ STUDIED = {
         "nli/counterfactual-snli/train.tsv",
         "nli/counterfactual-snli/dev.tsv",
         "nli/counterfactual-snli/test.tsv",
-        ("elmo.place=both",),
+        ("elmo.place=both", "elmo.dropout=0.1", "words.dropout=0.1", "model.dropout=0.1"),
         n_epochs=10,
         patience=3,
         minutes=8,

@@ -1,0 +1,14 @@
+#!/bin/sh
+# A tagger of your own data in five commands:
+#   sh examples/tagger.sh train.conll dev.conll test.conll [--glove glove.6B.100d.txt]
+# A token a line, its label in the last column, a blank line between sentences. What follows the
+# three files goes to `elmo train`; the models are in ./runs.
+set -eu
+train=$1 dev=$2 test=$3
+shift 3
+
+elmo train ner --train "$train" --dev "$dev" --out runs/ner "$@"
+elmo train ner --train "$train" --dev "$dev" --out runs/plain --no-elmo "$@"
+elmo evaluate runs/ner "$test"
+elmo evaluate runs/plain "$test"
+echo "Ada Lovelace was born in London." | elmo predict runs/ner -
