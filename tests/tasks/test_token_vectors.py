@@ -71,9 +71,19 @@ def test_the_baseline_has_words_and_characters_alone(build, corpus):
     assert tokens.layer_weights() == {}
 
 
-def test_gamma_is_learned_or_stays_one(build):
+def test_gamma_is_learned_or_stays_as_it_is(build):
     assert build().input_mix.gamma.requires_grad
     assert not build(elmo=ElmoConfig(has_gamma=False)).input_mix.gamma.requires_grad
+
+
+def test_gamma_scales_elmo_from_the_start(build, corpus):
+    vectors, smaller = (
+        tokens(tokens.read(corpus[:1]))
+        for tokens in (
+            build(elmo=ElmoConfig(gamma=gamma), words=None, chars=None) for gamma in (1.0, 0.25)
+        )
+    )
+    torch.testing.assert_close(smaller, 0.25 * vectors)
 
 
 def test_the_penalty_is_lambda_times_the_weights_squared(build):

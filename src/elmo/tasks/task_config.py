@@ -70,7 +70,10 @@ class ElmoConfig:
     )
     layers: Annotated[Layers, "all: a learned mix of them"] = "all"
     penalty: Annotated[float, "lambda: pulls the mix towards the mean of the layers"] = 0.001
-    has_gamma: Annotated[bool, "a learned factor of the mix; without, it stays 1"] = True
+    gamma: Annotated[float, "factor of the mix at first; below 1 where vectors are multiplied"] = (
+        1.0
+    )
+    has_gamma: Annotated[bool, "the factor is learned; without, it stays as it is"] = True
     direction: Annotated[Direction, "both halves of a vector, or one language model's"] = "both"
     dropout: Annotated[float, "of the mixed vectors"] = 0.5
     state: Annotated[
@@ -80,7 +83,8 @@ class ElmoConfig:
     def __post_init__(self) -> None:
         """Check the numbers."""
         negative = [f"penalty is {self.penalty}, expected >= 0"] if self.penalty < 0 else []
-        raise_problems(self, negative + not_shares(self, "dropout"))
+        problems = negative + not_positive(self, "gamma") + not_shares(self, "dropout")
+        raise_problems(self, problems)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

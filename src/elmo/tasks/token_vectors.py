@@ -185,6 +185,6 @@ def _build_mix(
 ) -> ScalarMix | None:
     if config is None or source is None or config.place not in (place, "both"):
         return None
-    mix = ScalarMix(source.n_layers, penalty=config.penalty)
+    mix = ScalarMix(source.n_layers, initial_gamma=config.gamma, penalty=config.penalty)
     mix.gamma.requires_grad_(config.has_gamma)
     return mix
