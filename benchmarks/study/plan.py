@@ -40,6 +40,7 @@ class Variant:
     has_elmo: bool = True
     has_glove: bool = True
     is_tuned: bool = False  # the biLM has been fine-tuned on the task's text
+    weights: str | None = None  # the package's biLM as it was at this commit; absent: as it is
     share: float = 1.0  # of the training data that the task has in this study
     n_epochs_times: float = 1.0  # little data is read more often
 
@@ -108,7 +109,10 @@ STUDIED = {
         "nli/counterfactual-snli/train.tsv",
         "nli/counterfactual-snli/dev.tsv",
         "nli/counterfactual-snli/test.tsv",
-        ("elmo.place=both", "elmo.dropout=0.1", "words.dropout=0.1", "model.dropout=0.1"),
+        (
+            *("elmo.place=both", "elmo.dropout=0.3", "elmo.gamma=0.4"),
+            *("words.dropout=0.1", "model.dropout=0.1"),
+        ),
         n_epochs=10,
         patience=3,
         minutes=8,
@@ -222,6 +226,7 @@ VARIANTS = {
     "warm": Variant("state warm", ("elmo.state=warm",)),
     "carry": Variant("state carried on", ("elmo.state=carry",)),
     "tuned": Variant("ELMo tuned on the task's text", is_tuned=True),
+    "perplexity-127": Variant("ELMo of a biLM of perplexity 127.5", weights="bfe9e0f"),
 }
 DEV_COST = 0.12
 SHARES = {0.01: 10.0, 0.1: 3.0, 0.3: 1.5}  # and how many times the epochs
@@ -234,6 +239,8 @@ for _share, _times in SHARES.items():
         f"elmo-{_name}": Variant(f"ELMo, {_share:.0%}", share=_share, n_epochs_times=_times),
     }
 
+# The package's biLMs, by their held-out perplexity in docs/models/english.md.
+BILMS = {"perplexity-127": 127.5, "elmo": 91.2}
 PLACES = ("input", "both", "output")
 LAYER_CHOICES = ("baseline", "top", "lambda-1", "elmo")
 ABLATIONS = (
@@ -251,6 +258,7 @@ TABLES = {
     "ablations": "Ablations",
     "figure1": "Figure 1: how much data, how many epochs",
     "finetuning": "Fine-tuning the biLM on the task's text",
+    "bilms": "What a better biLM brings",
 }
 
 
@@ -286,6 +294,7 @@ def _stages() -> Iterator[tuple[str, str, str, int]]:
     yield from _questions("wikigold", 1)
     yield from _stage("finetuning", tuned, ("elmo", "tuned"), 1)
     yield from _stage("table1", quick, both, 2, 3)
+    yield from _stage("bilms", ("wikigold", "sentiment"), ("baseline", *BILMS), 1, 2, 3)
     yield from _questions("sick", 1)
     yield from _stage("table1", slow, both, 2, 3)
     yield from _questions("wikigold", 2, 3)

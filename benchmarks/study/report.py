@@ -6,11 +6,12 @@ same page again.
 """
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 from benchmarks.study import tables
-from benchmarks.study.plan import RUNS
+from benchmarks.study.plan import RUNS, VARIANTS
 from benchmarks.study.results import Results
 
 INTRODUCTION = """\
@@ -75,6 +76,13 @@ SECTIONS: list[tuple[str, str, str | None, Callable[[Results], list[str]]]] = [
         "finetuning",
         tables.finetuning,
     ),
+    (
+        "What a better biLM brings",
+        "The package's biLM as it was shipped first and as it is now; in brackets gain and less "
+        "error.",
+        None,
+        tables.bilms,
+    ),
     ("What was run", "", None, tables.settings_of_runs),
 ]
 
@@ -113,20 +121,21 @@ def keep_files(folder: Path, kept: Path) -> None:
 
 def _closing(results: Results) -> list[str]:
     """Which biLM it was, and what is still to run."""
-    hashes = {run["bilm_sha256"] for run in results.runs if run["bilm_sha256"]}
-    plain = {
-        run["bilm_sha256"]
-        for run in results.runs
-        if run["bilm_sha256"] and run["variant"] != "tuned"
-    }
+    plain = {run["bilm_sha256"] for run in results.runs if _has_the_bilm(run)}
     done = {run["key"] for run in results.runs}
     missing = [run.key for run in RUNS if run.key not in done]
     hours = sum(run["seconds"] for run in results.runs) / 3600
     named = ", ".join(f"`{each[:16]}`" for each in sorted(plain))
-    n_tuned = len(hashes - plain)
+    n_tuned = len({run["bilm_sha256"] for run in results.runs if run["variant"] == "tuned"})
     lines = [f"{len(done)} runs, {hours:.1f} hours. The biLM's hash: {named}."]
     if n_tuned:
         lines.append(f"{n_tuned} more are tuned from it.")
     if missing:
         lines.append(f"{len(missing)} planned runs are not made yet.")
     return lines
+
+
+def _has_the_bilm(run: Mapping[str, Any]) -> bool:
+    """Whether a run has today's biLM as it is."""
+    variant = VARIANTS[run["variant"]]
+    return variant.has_elmo and not variant.is_tuned and variant.weights is None

@@ -25,7 +25,8 @@ from typing import Any
 
 import elmo
 from benchmarks.study.parts import find_part
-from benchmarks.study.plan import STUDIED, VARIANTS, Run, StudiedTask
+from benchmarks.study.plan import STUDIED, VARIANTS, Run, StudiedTask, Variant
+from benchmarks.study.weights import find_weights
 from elmo.elmo import Elmo
 from elmo.errors import ElmoError
 from elmo.models import ENGLISH
@@ -53,8 +54,22 @@ class Places:
 
     @cached_property
     def bilm_sha256(self) -> str:
-        """Of the biLM that all runs with ELMo have, or that theirs were tuned from."""
+        """Of the biLM that runs with ELMo have if nothing else is said, or were tuned from."""
         return fingerprint(Elmo.load(self.bilm or ENGLISH).bilm)
+
+    def find_bilm(self, variant: Variant) -> Path | None:
+        """The biLM that a variant has, or that its own is tuned from; absent: the package's."""
+        if variant.weights is None:
+            return self.bilm
+        return find_weights(variant.weights, self.out / "bilms")
+
+    def started_from(self, variant: Variant) -> str | None:
+        """The hash of that biLM."""
+        if not variant.has_elmo:
+            return None
+        if variant.weights is None:
+            return self.bilm_sha256
+        return fingerprint(Elmo.load(self.find_bilm(variant)).bilm)
 
     def find(self, name: str) -> Path:
         """A file of the data, or a part that is made of one."""
@@ -69,7 +84,7 @@ class Places:
         found = self._read(run.key)
         if found is None or not run.is_made_by(found):
             return False
-        return not VARIANTS[run.variant].has_elmo or found["started_from"] == self.bilm_sha256
+        return bool(found["started_from"] == self.started_from(VARIANTS[run.variant]))
 
     def has_tuned(self, key: str) -> bool:
         """Whether the perplexities of this biLM, tuned on a text, are known."""
@@ -78,7 +93,7 @@ class Places:
 
     def work(self, run: Run) -> Path:
         """Where a run is made; what was begun with other settings or another biLM is elsewhere."""
-        bilm = self.bilm_sha256 if VARIANTS[run.variant].has_elmo else None
+        bilm = self.started_from(VARIANTS[run.variant])
         digest = hashlib.sha256(json.dumps([run.sets, bilm]).encode()).hexdigest()
         return self.out / "work" / run.key / digest[:16]
 
@@ -136,7 +151,7 @@ def make(run: Run, places: Places, studied: StudiedTask) -> None:
     """Train one model, measure it on the test data too, and write its result."""
     variant, task = VARIANTS[run.variant], find_task(studied.task)
     config = read_config(task.defaults(), None, run.sets, has_elmo=variant.has_elmo)
-    bilm = tune(studied, places) if variant.is_tuned else places.bilm
+    bilm = tune(studied, places) if variant.is_tuned else places.find_bilm(variant)
     work = places.work(run)
     result = train_task(
         task,
@@ -163,7 +178,7 @@ def make(run: Run, places: Places, studied: StudiedTask) -> None:
         "sets": list(run.sets),
         "test_scores": test_scores,
         "also": measured,
-        "started_from": places.bilm_sha256 if variant.has_elmo else None,
+        "started_from": places.started_from(variant),
         "version": elmo.__version__,
     }
     write_result(places.result(run.key), {"key": run.key, **result, **more})

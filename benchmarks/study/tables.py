@@ -9,6 +9,7 @@ from statistics import mean
 from benchmarks.study.paper import PERPLEXITIES, TABLE_1, TABLE_2, TABLE_3
 from benchmarks.study.plan import (
     ABLATIONS,
+    BILMS,
     LAYER_CHOICES,
     PLACES,
     SHARES,
@@ -247,6 +248,20 @@ def finetuning(results: Results) -> list[str]:
         )
     header = ["task", "perplexity", "the paper's", "no ELMo", "ELMo", "tuned ELMo"]
     return markdown([*header, "gain / less error by ELMo", "by tuned ELMo"], rows)
+
+
+def bilms(results: Results) -> list[str]:
+    """What the package's biLM brought at each of its states; all of the same seeds."""
+    rows = []
+    *earlier, _ = BILMS
+    for task in TABLE1_TASKS:
+        seeds = {run["seed"] for variant in earlier for run in results.of(task, variant)}
+        without, *cells = (results.cell(task, v, seeds=seeds) for v in ("baseline", *BILMS))
+        if seeds:
+            row = [STUDIED[task].title, shown(without)]
+            rows.append(row + [f"{shown(c)} ({_gain_shown(without, c)})" for c in cells])
+    columns = [f"ELMo, perplexity {perplexity:g}" for perplexity in BILMS.values()]
+    return markdown(["task", "no ELMo", *columns], rows)
 
 
 def settings_of_runs(results: Results) -> list[str]:

@@ -5,6 +5,7 @@ import logging
 import lzma
 import re
 import signal
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,8 +15,9 @@ from benchmarks.study import runner
 from benchmarks.study.plan import RUNS, STUDIED, TABLES, VARIANTS, Run, StudiedTask, make_runs
 from benchmarks.study.results import Cell, Results
 from benchmarks.study.runner import Places, run_all
-from benchmarks.study.tables import gain, table_1, table_2
-from elmo.errors import DataError
+from benchmarks.study.tables import bilms, gain, table_1, table_2
+from benchmarks.study.weights import MODEL, REPOSITORY, find_weights
+from elmo.errors import CheckpointError, DataError
 from elmo.tasks import find_task
 from elmo.tasks.columns import read_columns
 from elmo.tasks.sentence_pairs import read_pairs
@@ -63,7 +65,7 @@ def test_runs_of_a_task_with_the_same_settings_are_planned_once():
     for run in RUNS:
         variant, task = VARIANTS[run.variant], find_task(STUDIED[run.task].task)
         config = read_config(task.defaults(), None, run.sets, has_elmo=variant.has_elmo)
-        identity = (run.task, repr(config), variant.has_glove, variant.is_tuned)
+        identity = (run.task, repr(config), variant.has_glove, variant.is_tuned, variant.weights)
         assert seen.setdefault(identity, run.key) == run.key
 
 
@@ -178,6 +180,44 @@ def test_a_run_that_was_stopped_goes_on_to_the_same_end(places, tmp_path, caplog
     curves = [json.loads(p.result(run.key).read_text())["curve"] for p in (places, whole)]
     assert len(curves[0]) == 5
     assert curves[0] == curves[1]
+
+
+def git(folder, *words):
+    identity = ("-c", "user.name=test", "-c", "user.email=test@example.org")
+    subprocess.run(["git", "-C", folder, *identity, *words], check=True, capture_output=True)
+
+
+def test_the_weights_of_a_commit_are_as_they_were_then(tmp_path):
+    repository, model = tmp_path / "project", tmp_path / "project" / MODEL
+    model.mkdir(parents=True)
+    git(repository, "init")
+    for text in ("first", "second"):
+        (model / "config.json").write_text(text)
+        git(repository, "add", ".")
+        git(repository, "commit", "-m", text)
+    found = find_weights("HEAD~1", tmp_path / "weights", repository)
+    assert (found / "config.json").read_text() == "first"
+    assert find_weights("HEAD~1", tmp_path / "weights", tmp_path / "gone") == found
+    assert [path.name for path in (tmp_path / "weights").iterdir()] == ["HEAD~1"]
+
+
+def test_weights_that_the_history_lacks_fail_with_one_line(tmp_path):
+    git(tmp_path, "init")
+    with pytest.raises(CheckpointError, match="expected the project's history; clone it whole"):
+        find_weights("bfe9e0f", tmp_path / "weights", tmp_path)
+    assert not (tmp_path / "weights").exists()
+
+
+def test_a_run_may_have_the_bilm_of_an_earlier_commit(places):
+    run = tiny_run("perplexity-127")
+    commit = f"{VARIANTS[run.variant].weights}^{{commit}}"
+    looked = subprocess.run(["git", "-C", REPOSITORY, "cat-file", "-e", commit], check=False)
+    if looked.returncode:
+        pytest.skip("this clone has no history")
+    assert run_all([run], places, studied={"ner": TINY}) == []
+    result = json.loads(places.result(run.key).read_text())
+    assert result["bilm_sha256"] == result["started_from"] != places.bilm_sha256
+    assert places.has(run)
 
 
 def test_a_tuned_bilm_is_made_once_and_its_perplexities_are_a_result(places):
@@ -374,6 +414,13 @@ def test_runs_of_other_settings_are_left_out(results_folder, caplog):
     (results_folder / "runs" / f"{run['key']}.json").write_text(json.dumps(run))
     assert Results.read(results_folder).cell("ner", "elmo") == Cell((50.0, 56.0))
     assert "ner-elmo-3 was made with other settings" in caplog.text
+
+
+def test_bilms_are_compared_by_the_seeds_that_all_have(results_folder):
+    run = made_up("ner", "perplexity-127", 1, 45.0)
+    (results_folder / "runs" / f"{run['key']}.json").write_text(json.dumps(run))
+    row = bilms(Results.read(results_folder))[-1]
+    assert row == ("| NER (WNUT 2017) | 40.00 | 45.00 (+5.00 / 8.3 %) | 50.00 (+10.00 / 16.7 %) |")
 
 
 def test_a_task_that_the_papers_table_lacks_has_its_row_alone(results_folder):

@@ -1,0 +1,37 @@
+"""The package's English model as it was at a commit: what ELMo brings by how well it was trained.
+
+In: a commit of this repository. Out: a model folder. A clone without its history has none of them.
+"""
+
+import io
+import os
+import subprocess
+import tarfile
+import tempfile
+from pathlib import Path
+
+from elmo.errors import CheckpointError
+
+REPOSITORY = Path(__file__).parent.parent.parent
+MODEL = "src/elmo/models/english"
+
+
+def find_weights(commit: str, folder: Path, repository: Path = REPOSITORY) -> Path:
+    """The model of a commit, in a folder of that name; it is made if it is not there."""
+    found = folder / commit
+    if found.exists():
+        return found
+    archive = ["git", "-C", str(repository), "archive", "--format=tar", commit, MODEL]
+    ran = subprocess.run(archive, capture_output=True, check=False)
+    if ran.returncode:
+        raise CheckpointError(
+            f"{repository}: no {MODEL} at {commit}, expected the project's history; clone it whole"
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    with (
+        tempfile.TemporaryDirectory(dir=folder) as unfinished,
+        tarfile.open(fileobj=io.BytesIO(ran.stdout)) as files,
+    ):
+        files.extractall(unfinished, filter="data")
+        os.replace(Path(unfinished) / MODEL, found)
+    return found
