@@ -61,7 +61,8 @@ class Places:
         """The biLM that a variant has, or that its own is tuned from; absent: the package's."""
         if variant.weights is None:
             return self.bilm
-        return find_weights(variant.weights, self.out / "bilms")
+        with self.claim(f"bilm-{variant.weights}", wait=True):
+            return find_weights(variant.weights, self.out / "bilms")
 
     def started_from(self, variant: Variant) -> str | None:
         """The hash of that biLM."""
