@@ -94,7 +94,7 @@ def write_report(folder: Path, docs: Path) -> Path:
     results = Results.read(folder)
     if not results.runs:
         raise SystemExit(f"{folder}: no results, expected runs/*.json; run the study first")
-    keep_files(folder, docs / "results" / "runs")
+    keep_files(results, folder, docs / "results" / "runs")
     drawn = draw_all(results, docs / "results")
     lines = [INTRODUCTION, "", FINDINGS.read_text(encoding="utf-8").strip()]
     for title, text, picture, table in SECTIONS:
@@ -110,11 +110,12 @@ def write_report(folder: Path, docs: Path) -> Path:
     return page
 
 
-def keep_files(folder: Path, kept: Path) -> None:
-    """Copy the results to where they are committed."""
+def keep_files(results: Results, folder: Path, kept: Path) -> None:
+    """Copy the files of results to where they are committed."""
     inner = folder / "runs" if (folder / "runs").is_dir() else folder
     kept.mkdir(parents=True, exist_ok=True)
-    for path in inner.glob("*.json"):
+    for result in (*results.runs, *results.tunings):
+        path = inner / f"{result['key']}.json"
         if not (kept / path.name).exists() or not path.samefile(kept / path.name):
             shutil.copyfile(path, kept / path.name)
 
