@@ -4,7 +4,8 @@
 # A token a line, its label in the last column, a blank line between sentences. What follows the
 # three files goes to `elmo train`; the models are in ./runs.
 set -eu
-train=$1 dev=$2 test=$3
+expected="expected three files: train.conll dev.conll test.conll"
+train=${1:?$expected} dev=${2:?$expected} test=${3:?$expected}
 shift 3
 
 elmo train ner --train "$train" --dev "$dev" --out runs/ner "$@"

@@ -70,9 +70,7 @@ class ElmoConfig:
     )
     layers: Annotated[Layers, "all: a learned mix of them"] = "all"
     penalty: Annotated[float, "lambda: pulls the mix towards the mean of the layers"] = 0.001
-    gamma: Annotated[float, "factor of the mix at first; below 1 where vectors are multiplied"] = (
-        1.0
-    )
+    gamma: Annotated[float, "factor of the mix at first"] = 1.0
     has_gamma: Annotated[bool, "the factor is learned; without, it stays as it is"] = True
     direction: Annotated[Direction, "both halves of a vector, or one language model's"] = "both"
     dropout: Annotated[float, "of the mixed vectors"] = 0.5
