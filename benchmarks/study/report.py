@@ -78,7 +78,7 @@ SECTIONS: list[tuple[str, str, str | None, Callable[[Results], list[str]]]] = [
     ),
     (
         "What a better biLM brings",
-        "The package's biLM as it was shipped first and as it is now; in brackets gain and less "
+        "The package's biLM as it was shipped at first, then, and now; in brackets gain and less "
         "error.",
         None,
         tables.bilms,

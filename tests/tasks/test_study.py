@@ -310,7 +310,9 @@ def test_bilms_are_compared_by_the_seeds_that_all_have(results_folder):
     run = made_up("ner", "perplexity-127", 1, 45.0)
     (results_folder / "runs" / f"{run['key']}.json").write_text(json.dumps(run))
     row = bilms(Results.read(results_folder))[-1]
-    assert row == ("| NER (WNUT 2017) | 40.00 | 45.00 (+5.00 / 8.3 %) | 50.00 (+10.00 / 16.7 %) |")
+    assert row == (
+        "| NER (WNUT 2017) | 40.00 | 45.00 (+5.00 / 8.3 %) | – | 50.00 (+10.00 / 16.7 %) |"
+    )
 
 
 def test_a_task_that_the_papers_table_lacks_has_its_row_alone(results_folder):
