@@ -258,7 +258,7 @@ def bilms(results: Results) -> list[str]:
         seeds = {run["seed"] for variant in earlier for run in results.of(task, variant)}
         without, *cells = (results.cell(task, v, seeds=seeds) for v in ("baseline", *BILMS))
         if seeds:
-            gains = [f"{cell} ({_gain_shown(without, cell)})" if cell else NOTHING for cell in cells]
+            gains = [f"{c} ({_gain_shown(without, c)})" if c else NOTHING for c in cells]
             rows.append([STUDIED[task].title, shown(without), *gains])
     columns = [f"ELMo, perplexity {perplexity:g}" for perplexity in BILMS.values()]
     return markdown(["task", "no ELMo", *columns], rows)
