@@ -8,6 +8,7 @@ from pathlib import Path
 
 from benchmarks.study import __doc__ as usage
 from benchmarks.study.plan import RUNS, STUDIED, TABLES, Run
+from elmo.errors import ElmoError
 
 
 def main() -> None:
@@ -26,17 +27,16 @@ def main() -> None:
         verb.add_argument("--task", choices=STUDIED, nargs="+", help="runs of these tasks")
     run.add_argument("--data", type=Path, required=True, help="folder of the task data")
     run.add_argument("--glove", type=Path, help="word vectors, for all runs but those without")
-    run.add_argument("--model", "-m", type=Path, help="the biLM; the package's own by default")
     run.add_argument("--max-minutes", type=float, help="stop then; the same command goes on")
     report = verbs.add_parser("report", help="tables and plots of finished runs")
     report.add_argument("folder", type=Path, help="the study's folder, or one of result files")
     report.add_argument("--docs", type=Path, default=Path("docs"))
+    for verb in (run, report):
+        verb.add_argument("--model", "-m", type=Path, help="the biLM; the package's own by default")
     settings = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
     if settings.verb == "report":
-        from benchmarks.study.report import write_report
-
-        print(write_report(settings.folder, settings.docs))
+        report_on(settings.folder, settings.docs, settings.model)
         return
     runs = [
         run
@@ -53,6 +53,18 @@ def main() -> None:
     failed = run_all(runs, places, settings.max_minutes)
     print(f"{sum(map(places.has, runs))} of {len(runs)} runs are done")
     sys.exit(1 if failed else 0)
+
+
+def report_on(folder: Path, docs: Path, model: Path | None) -> None:
+    """Write the page, or say in a line why not."""
+    from benchmarks.study.report import write_report
+    from benchmarks.study.runner import Places
+
+    try:
+        print(write_report(folder, docs, Places(folder, folder, bilm=model).bilm_sha256))
+    except ElmoError as error:
+        print(error, file=sys.stderr)
+        sys.exit(2)
 
 
 def show(runs: list[Run], out: Path | None) -> None:

@@ -6,13 +6,13 @@ same page again.
 """
 
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from benchmarks.study import tables
-from benchmarks.study.plan import RUNS, VARIANTS
+from benchmarks.study.plan import RUNS
 from benchmarks.study.results import Results
+from elmo.errors import DataError
 
 INTRODUCTION = """\
 # Results
@@ -87,13 +87,13 @@ SECTIONS: list[tuple[str, str, str | None, Callable[[Results], list[str]]]] = [
 ]
 
 
-def write_report(folder: Path, docs: Path) -> Path:
-    """Write the page and its pictures; gives the page."""
+def write_report(folder: Path, docs: Path, bilm_sha256: str) -> Path:
+    """Write the page and its pictures, of runs with one biLM; gives the page."""
     from benchmarks.study.plots import draw_all
 
-    results = Results.read(folder)
+    results = Results.read(folder, bilm_sha256)
     if not results.runs:
-        raise SystemExit(f"{folder}: no results, expected runs/*.json; run the study first")
+        raise DataError(f"{folder}: no results, expected runs/*.json; run the study first")
     keep_files(results, folder, docs / "results" / "runs")
     drawn = draw_all(results, docs / "results")
     lines = [INTRODUCTION, "", FINDINGS.read_text(encoding="utf-8").strip()]
@@ -104,7 +104,7 @@ def write_report(folder: Path, docs: Path) -> Path:
         lines += ["", *([f"## {title}", ""] if title else []), *([text, ""] if text else []), *rows]
         if picture in drawn:
             lines += ["", f"![{title}](results/{picture}.png)"]
-    lines += ["", *_closing(results)]
+    lines += ["", *_closing(results, bilm_sha256)]
     page = docs / "results.md"
     page.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return page
@@ -120,23 +120,15 @@ def keep_files(results: Results, folder: Path, kept: Path) -> None:
             shutil.copyfile(path, kept / path.name)
 
 
-def _closing(results: Results) -> list[str]:
+def _closing(results: Results, bilm_sha256: str) -> list[str]:
     """Which biLM it was, and what is still to run."""
-    plain = {run["bilm_sha256"] for run in results.runs if _has_the_bilm(run)}
     done = {run["key"] for run in results.runs}
     missing = [run.key for run in RUNS if run.key not in done]
     hours = sum(run["seconds"] for run in results.runs) / 3600
-    named = ", ".join(f"`{each[:16]}`" for each in sorted(plain))
     n_tuned = len({run["bilm_sha256"] for run in results.runs if run["variant"] == "tuned"})
-    lines = [f"{len(done)} runs, {hours:.1f} hours. The biLM's hash: {named}."]
+    lines = [f"{len(done)} runs, {hours:.1f} hours. The biLM's hash: `{bilm_sha256[:16]}`."]
     if n_tuned:
         lines.append(f"{n_tuned} more are tuned from it.")
     if missing:
         lines.append(f"{len(missing)} planned runs are not made yet.")
     return lines
-
-
-def _has_the_bilm(run: Mapping[str, Any]) -> bool:
-    """Whether a run has today's biLM as it is."""
-    variant = VARIANTS[run["variant"]]
-    return variant.has_elmo and not variant.is_tuned and variant.weights is None

@@ -1,7 +1,8 @@
 """The results of runs, read from their files and looked up by task and variant.
 
 In: a folder of JSON files. Out: `Results`, with the mean and the spread over seeds of any cell.
-Runs that were made with other settings than the plan has now are left out: a row is of one kind.
+Runs that were made with other settings than the plan has now, or with ELMo of another biLM than the
+one that is reported, are left out: a row is of one kind.
 """
 
 import json
@@ -12,7 +13,7 @@ from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
-from benchmarks.study.plan import Run
+from benchmarks.study.plan import VARIANTS, Run
 
 log = logging.getLogger(__name__)
 
@@ -46,16 +47,18 @@ class Results:
     tunings: Sequence[Mapping[str, Any]]
 
     @staticmethod
-    def read(folder: Path) -> "Results":
+    def read(folder: Path, bilm_sha256: str) -> "Results":
         """Of a folder's files; those of a study's folder are in `runs`."""
         inner = folder / "runs" if (folder / "runs").is_dir() else folder
         found = [json.loads(path.read_text()) for path in sorted(inner.glob("*.json"))]
-        runs = sorted((run for run in found if "studied" in run), key=lambda run: run["seed"])
-        planned = [run for run in runs if _plan(run).is_made_by(run)]
-        for run in runs:
-            if run not in planned:
-                log.warning("%s was made with other settings; it is left out", run["key"])
-        return Results(planned, [each for each in found if "text" in each])
+        kept = []
+        for result in found:
+            if problem := _problem(result, bilm_sha256):
+                log.warning("%s was made with %s; it is left out", result["key"], problem)
+            else:
+                kept.append(result)
+        runs = sorted((each for each in kept if "studied" in each), key=lambda run: run["seed"])
+        return Results(runs, [each for each in kept if "text" in each])
 
     def of(self, task: str, variant: str) -> list[Mapping[str, Any]]:
         """The runs of a task's variant, by seed."""
@@ -84,3 +87,20 @@ class Results:
 def _plan(result: Mapping[str, Any]) -> Run:
     """The run that a result says it is of."""
     return Run(result["studied"], result["variant"], result["seed"], frozenset())
+
+
+def _problem(result: Mapping[str, Any], bilm_sha256: str) -> str | None:
+    """Why a result is not one of the study as it is now, if so."""
+    is_run = "studied" in result
+    if is_run and not _plan(result).is_made_by(result):
+        return "other settings"
+    # What has weights of its own says so in its variant's title.
+    is_of_one_bilm = not is_run or _has_this_bilm(result["variant"])
+    if is_of_one_bilm and result["started_from"] != bilm_sha256:
+        return f"another biLM, {result['started_from'][:16]}"
+    return None
+
+
+def _has_this_bilm(variant: str) -> bool:
+    """Whether it has the study's biLM, as it is or tuned."""
+    return VARIANTS[variant].has_elmo and VARIANTS[variant].weights is None

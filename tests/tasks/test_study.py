@@ -5,12 +5,14 @@ import logging
 import re
 import signal
 import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from benchmarks.study import runner
+from benchmarks.study.__main__ import main
 from benchmarks.study.plan import RUNS, STUDIED, TABLES, VARIANTS, Run, StudiedTask, make_runs
 from benchmarks.study.results import Cell, Results
 from benchmarks.study.runner import Places, run_all
@@ -196,7 +198,7 @@ def test_a_tuned_bilm_is_made_once_and_its_perplexities_are_a_result(places):
     made = [json.loads(places.result(run.key).read_text()) for run in runs]
     hashes = {result["bilm_sha256"] for result in made}
     assert len(hashes) == 1
-    results = Results.read(places.out)
+    results = Results.read(places.out, places.bilm_sha256)
     assert results.tuning("wnut")["before"]["mean"] > results.tuning("wnut")["after"]["mean"]
     plain = tiny_run("elmo")
     run_all([plain], places, studied={"ner": TINY})
@@ -228,6 +230,9 @@ def test_the_time_is_up_outside_of_training_too(places, caplog, monkeypatch):
 # The report
 
 
+BILM = "ab" * 32
+
+
 def made_up(task, variant, seed, score, metric="f1", **more):
     result = {
         "key": f"{task}-{variant}-{seed}",
@@ -245,7 +250,8 @@ def made_up(task, variant, seed, score, metric="f1", **more):
         "n_dev": 10,
         "seconds": 60.0,
         "mixes": {},
-        "bilm_sha256": None if variant == "baseline" else "ab" * 32,
+        "bilm_sha256": None if variant == "baseline" else BILM,
+        "started_from": None if variant == "baseline" else BILM,
     }
     return {**result, **more}
 
@@ -271,6 +277,7 @@ def results_folder(tmp_path):
             "seconds": 1.0,
             "before": {"mean": 300.0},
             "after": {"mean": 150.0},
+            "started_from": BILM,
         },
     ]
     folder = tmp_path / "study" / "runs"
@@ -287,7 +294,7 @@ def test_gains_are_counted_as_in_the_paper():
 
 
 def test_tables_have_means_spreads_and_the_papers_numbers(results_folder):
-    results = Results.read(results_folder)
+    results = Results.read(results_folder, BILM)
     row = next(line for line in table_1(results, "scores") if "NER" in line)
     # 53 - 41 = 12 of an error of 59.
     assert "| 41.00 ± 1.41 | 53.00 ± 4.24 | +12.00 / 20.3 % | 90.15 -> 92.22 |" in row
@@ -302,14 +309,34 @@ def test_tables_have_means_spreads_and_the_papers_numbers(results_folder):
 def test_runs_of_other_settings_are_left_out(results_folder, caplog):
     run = made_up("ner", "elmo", 3, 99.0, sets=["elmo.place=output"])
     (results_folder / "runs" / f"{run['key']}.json").write_text(json.dumps(run))
-    assert Results.read(results_folder).cell("ner", "elmo") == Cell((50.0, 56.0))
+    assert Results.read(results_folder, BILM).cell("ner", "elmo") == Cell((50.0, 56.0))
     assert "ner-elmo-3 was made with other settings" in caplog.text
+
+
+def test_runs_of_another_bilm_are_left_out(results_folder, caplog):
+    other = {"started_from": "cd" * 32}
+    runs = [
+        made_up("ner", "elmo", 3, 99.0, **other),
+        made_up("ner", "tuned", 2, 99.0, **other),
+        made_up("ner", "perplexity-127", 1, 45.0, **other),  # which it says
+    ]
+    for run in runs:
+        (results_folder / "runs" / f"{run['key']}.json").write_text(json.dumps(run))
+    tuning = json.loads((results_folder / "runs" / "tune-wnut.json").read_text())
+    (results_folder / "runs" / "tune-wnut.json").write_text(json.dumps({**tuning, **other}))
+    results = Results.read(results_folder, BILM)
+    assert results.cell("ner", "elmo") == Cell((50.0, 56.0))
+    assert results.cell("ner", "tuned") == Cell((58.0,))
+    assert results.cell("ner", "perplexity-127") == Cell((45.0,))
+    assert results.tuning("wnut") is None
+    for key in ("ner-elmo-3", "ner-tuned-2", "tune-wnut"):
+        assert f"{key} was made with another biLM, cdcdcdcdcdcdcdcd" in caplog.text
 
 
 def test_bilms_are_compared_by_the_seeds_that_all_have(results_folder):
     run = made_up("ner", "perplexity-127", 1, 45.0)
     (results_folder / "runs" / f"{run['key']}.json").write_text(json.dumps(run))
-    row = bilms(Results.read(results_folder))[-1]
+    row = bilms(Results.read(results_folder, BILM))[-1]
     assert row == (
         "| NER (WNUT 2017) | 40.00 | 45.00 (+5.00 / 8.3 %) | – | 50.00 (+10.00 / 16.7 %) |"
     )
@@ -318,7 +345,7 @@ def test_bilms_are_compared_by_the_seeds_that_all_have(results_folder):
 def test_a_task_that_the_papers_table_lacks_has_its_row_alone(results_folder):
     run = made_up("wikigold", "top", 1, 75.0)
     (results_folder / "runs" / f"{run['key']}.json").write_text(json.dumps(run))
-    layers = table_2(Results.read(results_folder))
+    layers = table_2(Results.read(results_folder, BILM))
     assert [line.split(" | ")[0] for line in layers[2:]] == [
         "| SNLI (counterfactual)",
         "| *the paper*",
@@ -334,7 +361,7 @@ def test_the_report_is_rebuilt_from_the_files_it_keeps(results_folder, tmp_path)
     old = made_up("ner", "elmo", 3, 99.0, sets=["elmo.place=output"])
     kept = {path.name for path in (results_folder / "runs").iterdir()}
     (results_folder / "runs" / f"{old['key']}.json").write_text(json.dumps(old))
-    page = write_report(results_folder, docs)
+    page = write_report(results_folder, docs, BILM)
     text = page.read_text(encoding="utf-8")
     for words in ("Table 1", "Table 2", "Table 3", "Ablations", "Figure 1", "Figure 2"):
         assert f"## {words}" in text
@@ -345,14 +372,18 @@ def test_the_report_is_rebuilt_from_the_files_it_keeps(results_folder, tmp_path)
     assert pictures == {Path(name).name for name in re.findall(r"\]\((results/\w+\.png)\)", text)}
     files = {path.name for path in (docs / "results" / "runs").iterdir()}
     assert files == kept
-    again = write_report(docs / "results" / "runs", tmp_path / "again")
+    again = write_report(docs / "results" / "runs", tmp_path / "again", BILM)
     assert again.read_text(encoding="utf-8") == text
-    assert write_report(docs / "results" / "runs", docs).read_text(encoding="utf-8") == text
+    assert write_report(docs / "results" / "runs", docs, BILM).read_text(encoding="utf-8") == text
 
 
-def test_a_report_of_nothing_is_refused(tmp_path):
+def test_a_report_of_nothing_is_refused_with_a_line(tmp_path, monkeypatch, capsys):
     pytest.importorskip("matplotlib")
-    from benchmarks.study.report import write_report
-
-    with pytest.raises(SystemExit, match="no results"):
-        write_report(tmp_path, tmp_path / "docs")
+    monkeypatch.setattr(sys, "argv", ["study", "report", str(tmp_path), "--docs", str(tmp_path)])
+    with pytest.raises(SystemExit) as stopped:
+        main()
+    assert stopped.value.code == 2
+    assert capsys.readouterr().err == (
+        f"{tmp_path}: no results, expected runs/*.json; run the study first\n"
+    )
+    assert not list(tmp_path.iterdir())
