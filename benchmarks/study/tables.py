@@ -264,6 +264,19 @@ def bilms(results: Results) -> list[str]:
     return markdown(["task", "no ELMo", *columns], rows)
 
 
+def longer(results: Results) -> list[str]:
+    """The baseline with twice the epochs that ELMo has, with the same seeds as it."""
+    rows = []
+    for task in TABLE1_TASKS:
+        seeds = {run["seed"] for run in results.of(task, "baseline-longer")}
+        variants = ("baseline", "baseline-longer", "elmo")
+        without, longer, with_elmo = (results.cell(task, v, seeds=seeds) for v in variants)
+        if longer:
+            gained = f"{shown(with_elmo)} ({_gain_shown(longer, with_elmo)})"
+            rows.append([STUDIED[task].title, shown(without), shown(longer), gained])
+    return markdown(["task", "no ELMo", "no ELMo, twice the epochs", "ELMo"], rows)
+
+
 def settings_of_runs(results: Results) -> list[str]:
     """What was run, and how long it took."""
     rows = []

@@ -16,7 +16,7 @@ from benchmarks.study.__main__ import main
 from benchmarks.study.plan import RUNS, STUDIED, TABLES, VARIANTS, Run, StudiedTask, make_runs
 from benchmarks.study.results import Cell, Results
 from benchmarks.study.runner import Places, run_all
-from benchmarks.study.tables import bilms, gain, table_1, table_2
+from benchmarks.study.tables import bilms, gain, longer, table_1, table_2
 from benchmarks.study.weights import REPOSITORY
 from elmo.tasks import find_task
 from elmo.tasks.task_config import read_config
@@ -340,6 +340,14 @@ def test_bilms_are_compared_by_the_seeds_that_all_have(results_folder):
     assert row == (
         "| NER (WNUT 2017) | 40.00 | 45.00 (+5.00 / 8.3 %) | – | 50.00 (+10.00 / 16.7 %) |"
     )
+
+
+def test_a_longer_baseline_is_compared_by_its_seeds(results_folder):
+    run = made_up("ner", "baseline-longer", 2, 45.0)
+    (results_folder / "runs" / f"{run['key']}.json").write_text(json.dumps(run))
+    row = longer(Results.read(results_folder, BILM))[-1]
+    # 56 - 45 = 11 of an error of 55.
+    assert row == "| NER (WNUT 2017) | 42.00 | 45.00 | 56.00 (+11.00 / 20.0 %) |"
 
 
 def test_a_task_that_the_papers_table_lacks_has_its_row_alone(results_folder):
