@@ -17,6 +17,7 @@ from benchmarks.study.plan import (
     STUDIED,
     TABLE1_TASKS,
     VARIANTS,
+    layered,
     placed,
 )
 from benchmarks.study.results import Cell, Results
@@ -32,7 +33,7 @@ def draw_all(results: Results, folder: Path) -> list[str]:
     folder.mkdir(parents=True, exist_ok=True)
     pictures = {
         "table1": _variants(results, TABLE1_TASKS, ("baseline", "elmo"), ("baseline", "elmo")),
-        "table2": _variants(results, list(STUDIED), LAYER_CHOICES, ("top", "lambda-1")),
+        "table2": _layers(results),
         "table3": _places(results),
         "ablations": _variants(results, list(STUDIED), ABLATIONS, ABLATIONS[2:]),
         "figure1": _shares(results),
@@ -51,6 +52,15 @@ def _variants(
     """Scores of variants, for the tasks with a run of one that is asked for."""
     own = [task for task in tasks if any(results.of(task, v) for v in asked)]
     series = {VARIANTS[v].title: [results.cell(task, v) for task in own] for v in variants}
+    return _panels([STUDIED[task].title for task in own], series)
+
+
+def _layers(results: Results) -> Figure | None:
+    own = [task for task in STUDIED if any(results.of(task, v) for v in ("top", "lambda-1"))]
+    series = {
+        VARIANTS[choice].title: [results.cell(task, layered(task, choice)) for task in own]
+        for choice in LAYER_CHOICES
+    }
     return _panels([STUDIED[task].title for task in own], series)
 
 

@@ -16,6 +16,7 @@ from benchmarks.study.plan import (
     STUDIED,
     TABLE1_TASKS,
     VARIANTS,
+    layered,
     placed,
 )
 from benchmarks.study.results import Cell, Results
@@ -93,7 +94,7 @@ def table_2(results: Results) -> list[str]:
     """Which layers, on dev data."""
     rows = []
     for task, studied in STUDIED.items():
-        cells = [results.cell(task, variant) for variant in LAYER_CHOICES]
+        cells = [results.cell(task, layered(task, choice)) for choice in LAYER_CHOICES]
         if any(cells[1:3]):  # the others are Table 1's too
             rows.append([studied.title, *map(shown, cells)])
             rows += _theirs(TABLE_2.get(studied.task), LAYER_CHOICES)

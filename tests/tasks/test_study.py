@@ -13,7 +13,16 @@ import pytest
 
 from benchmarks.study import runner
 from benchmarks.study.__main__ import main
-from benchmarks.study.plan import RUNS, STUDIED, TABLES, VARIANTS, Run, StudiedTask, make_runs
+from benchmarks.study.plan import (
+    RUNS,
+    STUDIED,
+    TABLES,
+    VARIANTS,
+    Run,
+    StudiedTask,
+    layered,
+    make_runs,
+)
 from benchmarks.study.results import Cell, Results
 from benchmarks.study.runner import Places, run_all
 from benchmarks.study.tables import bilms, gain, longer, table_1, table_2
@@ -56,6 +65,13 @@ def test_the_settings_of_a_run_are_ones_that_its_task_has(run):
     assert (config.elmo is not None) == variant.has_elmo
     assert config.train.seed == run.seed
     assert config.train.share == pytest.approx(variant.share)
+
+
+@pytest.mark.parametrize("task", STUDIED)
+def test_the_small_penalty_is_what_table_2_says(task):
+    run = Run(task, layered(task, "lambda-small"), 1, frozenset())
+    config = read_config(find_task(STUDIED[task].task).defaults(), None, run.sets)
+    assert config.elmo.penalty == pytest.approx(0.001)
 
 
 def test_runs_of_a_task_with_the_same_settings_are_planned_once():
