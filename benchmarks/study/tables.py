@@ -46,7 +46,7 @@ def _gain_shown(before: Cell | None, after: Cell | None) -> str:
     if before is None or after is None:
         return NOTHING
     absolute, relative = gain(before.mean, after.mean)
-    return f"{absolute:+.2f} / {relative:.1f} %"
+    return f"{absolute:+z.2f} / {relative:z.1f} %"  # z: what rounds to zero has no sign
 
 
 def table_1(results: Results, part: str) -> list[str]:

@@ -358,6 +358,14 @@ def test_bilms_are_compared_by_the_seeds_that_all_have(results_folder):
     )
 
 
+def test_a_gain_of_nothing_has_no_sign(results_folder):
+    for variant, score in (("baseline", 50.0), ("elmo", 50.0 - 1e-9)):
+        run = made_up("sick", variant, 1, score)
+        (results_folder / "runs" / f"{run['key']}.json").write_text(json.dumps(run))
+    rows = table_1(Results.read(results_folder, BILM), "scores")
+    assert "| +0.00 / 0.0 % |" in next(row for row in rows if "SICK" in row)
+
+
 def test_a_longer_baseline_is_compared_by_its_seeds(results_folder):
     run = made_up("ner", "baseline-longer", 2, 45.0)
     (results_folder / "runs" / f"{run['key']}.json").write_text(json.dumps(run))
