@@ -1,7 +1,7 @@
 """Perplexity before and after fine-tuning on text of other kinds, as the paper's table has it.
 
-Reads task text (SNLI, SQuAD questions and contexts, SST, WNUT, EWT) from a data folder, tunes a
-model on each training part for some epochs and measures it on the development part.
+Reads task text (SNLI, SQuAD questions and contexts, SST, WNUT) from a data folder, tunes a model on
+each training part for some epochs and measures it on the development part.
 usage: finetune.py MODEL --out FOLDER [--data FOLDER] [--kinds snli,sst] [--epochs 1]
 """
 
@@ -19,8 +19,6 @@ from elmo.finetune import DEFAULTS, Finetuned, finetune
 from elmo.pretrain import open_texts
 from elmo.pretrain_config import read_over
 from elmo.processes import join_processes
-from elmo.tasks.columns import read_columns
-from elmo.tasks.srl import SrlDataConfig
 
 DATA = Path(__file__).parent.parent.parent / "shared" / "data"
 
@@ -42,13 +40,6 @@ def read_wnut(folder: Path, part: str) -> Iterator[str]:
     text = (folder / "ner" / "wnut17" / f"{part}.conll").read_text()
     for sentence in text.split("\n\n"):
         yield " ".join(line.split("\t")[0] for line in sentence.splitlines())
-
-
-def read_ewt(folder: Path, part: str) -> Iterator[str]:
-    """Sentences of the English Web Treebank, as PropBank's files have them."""
-    path = folder / "srl" / "propbank-ewt" / f"{part}.conll.xz"
-    for rows in read_columns(path, "columns"):
-        yield " ".join(row.fields[SrlDataConfig().word_column] for row in rows)
 
 
 def _squad(folder: Path, part: str) -> Iterator[dict[str, object]]:
@@ -78,9 +69,8 @@ KINDS: dict[str, tuple[Callable[[Path, str], Iterator[str]], str]] = {
     "squad-questions": (read_questions, "158.2 -> 52.0"),
     "sst": (read_sst, "131.5 -> 78.6"),
     "wnut": (read_wnut, "-"),
-    "ewt": (read_ewt, "-"),
 }
-IS_TOKENISED = {"sst", "wnut", "ewt"}
+IS_TOKENISED = {"sst", "wnut"}
 
 
 def write_lines(path: Path, lines: Iterable[str]) -> None:

@@ -271,10 +271,10 @@ def longer(results: Results) -> list[str]:
     for task in TABLE1_TASKS:
         seeds = {run["seed"] for run in results.of(task, "baseline-longer")}
         variants = ("baseline", "baseline-longer", "elmo")
-        without, longer, with_elmo = (results.cell(task, v, seeds=seeds) for v in variants)
-        if longer:
-            gained = f"{shown(with_elmo)} ({_gain_shown(longer, with_elmo)})"
-            rows.append([STUDIED[task].title, shown(without), shown(longer), gained])
+        without, prolonged, with_elmo = (results.cell(task, v, seeds=seeds) for v in variants)
+        if prolonged:
+            gained = f"{shown(with_elmo)} ({_gain_shown(prolonged, with_elmo)})"
+            rows.append([STUDIED[task].title, shown(without), shown(prolonged), gained])
     return markdown(["task", "no ELMo", "no ELMo, twice the epochs", "ELMo"], rows)
 
 
