@@ -16,6 +16,7 @@ check: .venv/.installed-dev       ## lint, format, types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
 
 fix: .venv/.installed-dev         ## what ruff can mend by itself
 	$(BIN)/ruff check --fix .

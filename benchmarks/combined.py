@@ -15,10 +15,10 @@ import torch
 from torch import Tensor
 
 from elmo import Elmo
-from elmo.predictions import predict
-from elmo.shards import read_lines
-from elmo.text import split_text
-from elmo.vocab import BEGIN, END
+from elmo.files.text_files import read_lines
+from elmo.inference.scoring import predict
+from elmo.text.tokenizer import split_text
+from elmo.text.vocabulary import BEGIN, END
 
 SENTENCES_AT_ONCE = 16
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from elmo.metrics_file import read_metrics
+from elmo.training.metrics import read_metrics
 
 
 def main() -> None:

@@ -22,11 +22,12 @@ from typing import Any
 import numpy as np
 import torch
 
-from elmo import config, formats
-from elmo.bilm import BiLM
-from elmo.checkpoint import Model
-from elmo.shards import read_blocks
-from elmo.text import split_text
+from elmo.files.text_files import read_blocks
+from elmo.models import formats
+from elmo.models.model_folder import Model
+from elmo.network import config
+from elmo.network.bilm import BiLM
+from elmo.text.tokenizer import split_text
 
 HERE = Path(__file__).parent
 Setting = str | int | bool | None

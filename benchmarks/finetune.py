@@ -13,12 +13,12 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-from elmo import formats
-from elmo.budget import Budget
-from elmo.finetune import DEFAULTS, Finetuned, finetune
-from elmo.pretrain import open_texts
-from elmo.pretrain_config import read_over
-from elmo.processes import join_processes
+from elmo.models import formats
+from elmo.pretraining.config import read_over
+from elmo.pretraining.finetune import DEFAULTS, Finetuned, finetune
+from elmo.pretraining.pretrain import open_texts
+from elmo.training.budget import Budget
+from elmo.training.distributed import join_processes
 
 DATA = Path(__file__).parent.parent.parent / "shared" / "data"
 

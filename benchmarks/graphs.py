@@ -18,7 +18,7 @@ import torch
 from usearch.index import Index
 
 from elmo import Elmo
-from elmo.indexed_vectors import IndexedVectors
+from elmo.search.vectors import IndexedVectors
 
 WAYS = (  # number type, links, expansion while building
     ("i8", 16, 64),

@@ -21,11 +21,11 @@ from typing import Any
 import numpy as np
 
 from elmo import Elmo
-from elmo.build_index import build_index, read_sentences
-from elmo.neighbors import search
-from elmo.occurrence import Occurrence
-from elmo.shards import find_shards
-from elmo.word_index import MOST_COMPARED, Neighbor, WordIndex
+from elmo.files.text_files import find_shards
+from elmo.inference.occurrence import Occurrence
+from elmo.search.build import build_index, read_sentences
+from elmo.search.index import MOST_COMPARED, Neighbor, WordIndex
+from elmo.search.neighbors import search
 
 WIKI = Path(__file__).parent.parent.parent / "shared" / "data" / "wiki"
 K = 10

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from elmo import kernels
-from elmo.char_cnn import CharCNN, Highway
-from elmo.lstm import LstmLayer
-from elmo.lstm import _run_plain as run_plain  # what is measured against has no public name
+from elmo.network import kernels
+from elmo.network.char_cnn import CharCNN, Highway
+from elmo.network.lstm import LstmLayer
+from elmo.network.lstm import _run_plain as run_plain  # what is measured against has no public name
 
 SIZES = {"small": (1024, 128), "medium": (2048, 256), "original": (4096, 512)}  # H, P
 N_TIMES = 5

@@ -6,7 +6,7 @@ a training step. usage: python -m benchmarks.operations [SIZE ...] [--teraflops 
 
 import argparse
 
-from elmo.config import PRESETS, BiLMConfig, preset
+from elmo.network.config import PRESETS, BiLMConfig, preset
 
 # Distinct words among the tokens of a batch of real text, as measured for 64 x 48.
 DISTINCT_SHARE = 0.45

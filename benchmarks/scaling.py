@@ -21,16 +21,16 @@ import ray
 import torch
 
 from benchmarks.embed import TEXT, machine
-from elmo.adapters.ray import RayWorkers
-from elmo.bilm import BiLM
-from elmo.checkpoint import Model, save
-from elmo.config import preset
-from elmo.corpus_units import Cut, NamedFile, Unit
-from elmo.embed_corpus import embed_corpus
-from elmo.shard_workers import LocalWorkers, Workers
-from elmo.shards import read_lines
-from elmo.text import tokenize
-from elmo.vector_shards import Shard, Wanted
+from elmo.files.text_files import read_lines
+from elmo.models.model_folder import Model, save
+from elmo.network.bilm import BiLM
+from elmo.network.config import preset
+from elmo.text.tokenizer import tokenize
+from elmo.vectors.corpus.embed import embed_corpus
+from elmo.vectors.corpus.ray_workers import RayWorkers
+from elmo.vectors.corpus.shards import Shard, Wanted
+from elmo.vectors.corpus.units import Cut, NamedFile, Unit
+from elmo.vectors.corpus.workers import LocalWorkers, Workers
 
 N_SHARDS = 24  # so many that two workers end at about the same time
 

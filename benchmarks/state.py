@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmo import Elmo
-from elmo.elmo import State
+from elmo.api import State
 
 Array = NDArray[np.float32]
 GOLDEN = Path(__file__).parents[2] / "shared" / "golden"

@@ -91,7 +91,7 @@ def words_of(lines: list[str]) -> Iterator[tuple[str, list[str], bool]]:
 
 def elmo_text() -> Splitter:
     """Ours: sentencex for sentences, one regular expression for words."""
-    from elmo.text import split_text
+    from elmo.text.tokenizer import split_text
 
     return lambda text: [sentence.offsets for sentence in split_text(text)]
 

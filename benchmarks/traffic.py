@@ -12,8 +12,8 @@ import argparse
 import numpy as np
 import torch
 
-from elmo.bilm import BiLM
-from elmo.config import PRESETS
+from elmo.network.bilm import BiLM
+from elmo.network.config import PRESETS
 
 N_DIRECTIONS = 2
 

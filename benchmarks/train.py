@@ -19,17 +19,16 @@ from typing import Any
 
 import torch
 
-from elmo import kernels
-from elmo.bilm import BiLM
-from elmo.checkpoint import Model
-from elmo.corpus import TokenCache, build_cache
-from elmo.learner import Learner
-from elmo.pretrain_config import PretrainConfig, read_config
-from elmo.processes import Processes
-from elmo.shards import read_lines
-from elmo.softmax import build_head
-from elmo.stream_batch import WordEncoder
-from elmo.streams import Streams
+from elmo.files.text_files import read_lines
+from elmo.models.model_folder import Model
+from elmo.network import kernels
+from elmo.network.bilm import BiLM
+from elmo.network.softmax import build_head
+from elmo.pretraining.batches import Streams, WordEncoder
+from elmo.pretraining.config import PretrainConfig, read_config
+from elmo.pretraining.corpus import TokenCache, build_cache
+from elmo.pretraining.learner import Learner
+from elmo.training.distributed import Processes
 
 SHARED = Path(__file__).parent.parent.parent / "shared"
 # As the original was trained, but for the size.

@@ -1,6 +1,6 @@
 """Tables of settings, from the dataclasses that hold them: name, kind, default, meaning.
 
-In: `.. settings:: elmo.pretrain_config.PretrainConfig`, or `.. task-settings::`. Out: a row for
+In: `.. settings:: elmo.pretraining.config.PretrainConfig`, or `.. task-settings::`. Out: a row for
 each setting, by the dotted name that a TOML file and `--set` know it by.
 """
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from elmo import Elmo
-from elmo.embedded import Embedded
+from elmo.inference.results import Embedded
 
 SENTENCES = {
     "theatre": [

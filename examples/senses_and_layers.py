@@ -18,7 +18,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from elmo import Elmo
-from elmo.embedded import Embedded
+from elmo.inference.results import Embedded
 
 WORD = "bow"
 SENTENCES = {

@@ -7,7 +7,7 @@ import hypothesis
 import pytest
 import torch
 
-from elmo.checkpoint import Model
+from elmo.models.model_folder import Model
 from tests.random_models import build_bilm, random_weights, write_files
 
 ROOT = Path(__file__).parent.parent
@@ -79,7 +79,7 @@ def bilm(tiny_weights):
 
 @pytest.fixture
 def elmo(bilm):
-    from elmo.elmo import Elmo
+    from elmo.api import Elmo
 
     return Elmo(Model(bilm))
 
@@ -87,16 +87,16 @@ def elmo(bilm):
 @pytest.fixture(scope="session")
 def scoring_model(tmp_path_factory, tiny_weights):
     """The folder of the tiny model with a head for all words of the corpus; not to be changed."""
-    from elmo import checkpoint
-    from elmo.softmax import build_head
-    from elmo.vocab import Vocabulary
+    from elmo.models import model_folder
+    from elmo.network.softmax import build_head
+    from elmo.text.vocabulary import Vocabulary
 
     bilm = build_bilm(TINY_OPTIONS, tiny_weights)
     vocabulary = Vocabulary.of_words(sorted(set(CORPUS.split())))
     torch.manual_seed(1)
     head = build_head("full", len(vocabulary), bilm.config.lstm.projection_dim)
     folder = tmp_path_factory.mktemp("scoring") / "model"
-    checkpoint.save(folder, Model(bilm, head, vocabulary))
+    model_folder.save(folder, Model(bilm, head, vocabulary))
     return folder
 
 

@@ -11,8 +11,8 @@ import h5py
 import numpy as np
 from hypothesis import strategies as st
 
-from elmo import checkpoint
-from elmo.formats import bilm_hdf5, bilm_options
+from elmo.models import model_folder
+from elmo.models.formats import bilm_hdf5, bilm_options
 
 # All of Unicode, lone surrogates included, as text from the web has it.
 WORDS = st.text(st.characters(exclude_categories=()), max_size=12)
@@ -106,4 +106,4 @@ def build_bilm(options, weights):
     """The package's network with these weights, read as from a file."""
     config = bilm_options.read_options(json.dumps(options), "options.json")
     state = bilm_hdf5.read_weights(hdf5_bytes(weights), config, "weights.hdf5")
-    return checkpoint.assemble(config, state, "weights.hdf5")
+    return model_folder.assemble(config, state, "weights.hdf5")

@@ -10,9 +10,9 @@ import os
 from pathlib import Path
 
 from elmo.errors import DataError
-from elmo.shards import read_lines
-from elmo.tasks.columns import DOCUMENT_START
-from elmo.tasks.sentence_pairs import DEV_SET, SET_COLUMN, TRAINING_SET
+from elmo.files.text_files import read_lines
+from elmo.tasks.nli.data import DEV_SET, SET_COLUMN, TRAINING_SET
+from elmo.tasks.tagging.data import DOCUMENT_START
 
 TENTHS = ("train",) * 8 + ("dev", "test")  # of the articles
 SETS = {"train": TRAINING_SET, "dev": DEV_SET, "test": "TEST"}

@@ -27,14 +27,14 @@ import elmo
 from benchmarks.study.parts import find_part
 from benchmarks.study.plan import STUDIED, VARIANTS, Run, StudiedTask, Variant
 from benchmarks.study.weights import find_weights
-from elmo.elmo import Elmo
+from elmo.api import Elmo
 from elmo.errors import ElmoError
 from elmo.models import ENGLISH
 from elmo.tasks import TASKS, find_task
-from elmo.tasks.layer_source import fingerprint
-from elmo.tasks.saved_task import open_task
-from elmo.tasks.task_config import read_config
-from elmo.tasks.train_task import train_task
+from elmo.tasks.config import read_config
+from elmo.tasks.layer_cache import fingerprint
+from elmo.tasks.saved import open_task
+from elmo.tasks.train import train_task
 
 TUNED_EPOCHS = 1.0  # as the paper
 # An exception is lost if it falls into a destructor, so the clock speaks again.

@@ -8,19 +8,19 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from elmo.config import BiLMConfig
-    from elmo.elmo import Elmo
+    from elmo.api import Elmo
     from elmo.errors import CheckpointError, ConfigError, DataError, ElmoError
+    from elmo.network.config import BiLMConfig
 
 __version__ = "0.1.0"
 __all__ = ["BiLMConfig", "CheckpointError", "ConfigError", "DataError", "Elmo", "ElmoError"]
 
 _ROOMS = {
-    "BiLMConfig": "elmo.config",
+    "BiLMConfig": "elmo.network.config",
     "CheckpointError": "elmo.errors",
     "ConfigError": "elmo.errors",
     "DataError": "elmo.errors",
-    "Elmo": "elmo.elmo",
+    "Elmo": "elmo.api",
     "ElmoError": "elmo.errors",
 }
 

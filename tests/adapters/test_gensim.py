@@ -8,7 +8,7 @@ pytest.importorskip("gensim", reason="needs gensim: pip install 'elmo-torch[gens
 from gensim.models import KeyedVectors
 
 from elmo.adapters.gensim import to_keyed_vectors
-from elmo.static_vectors import of_text, of_words
+from elmo.vectors.static import of_text, of_words
 
 
 def test_keyed_vectors_hold_the_same_words_and_vectors(elmo, corpus):

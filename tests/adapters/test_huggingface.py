@@ -14,7 +14,7 @@ import huggingface_hub
 from huggingface_hub import ModelCard
 
 from elmo.adapters.huggingface import HubElmo
-from elmo.elmo import Elmo
+from elmo.api import Elmo
 from elmo.errors import CheckpointError
 
 SENTENCES = [["I", "took", "a", "bow"], ["東京"]]

@@ -14,10 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elmo.adapters.onnx import encode, export_onnx
-from elmo.checkpoint import Model
+from elmo.api import Elmo
 from elmo.cli.main import main
-from elmo.elmo import Elmo
-from tests.formats.many_langs_models import write_model
+from elmo.models.model_folder import Model
+from tests.models.formats.many_langs_models import write_model
 from tests.random_models import build_bilm, options, random_weights
 
 BATCHES = [

@@ -2,11 +2,12 @@ import json
 
 import pytest
 
-from elmo import Elmo, checkpoint
-from elmo.checkpoint import Model
-from elmo.scored import Scored
-from elmo.softmax import build_head
-from elmo.vocab import Vocabulary
+from elmo import Elmo
+from elmo.inference.results import Scored
+from elmo.models import model_folder
+from elmo.models.model_folder import Model
+from elmo.network.softmax import build_head
+from elmo.text.vocabulary import Vocabulary
 
 TEXT = "I took a bow. It was cold!\nShe drew her bow.\n"
 
@@ -16,7 +17,7 @@ def folder(bilm, tmp_path):
     """A model folder with a head."""
     vocabulary = Vocabulary.of_words(["I", "a", "bow", ".", "!", "It"])
     head = build_head("full", len(vocabulary), bilm.config.lstm.projection_dim)
-    checkpoint.save(tmp_path / "model", Model(bilm, head, vocabulary))
+    model_folder.save(tmp_path / "model", Model(bilm, head, vocabulary))
     return tmp_path / "model"
 
 

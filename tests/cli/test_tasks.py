@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from elmo.checkpoint import Model
+from elmo.api import Elmo
 from elmo.cli.main import main
-from elmo.elmo import Elmo
+from elmo.models.model_folder import Model
 from tests.conftest import TINY_OPTIONS
 from tests.random_models import build_bilm, random_weights
 from tests.tasks.tiny_tasks import TINY_TASKS

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from elmo.cli.main import VERBS, cli
-from elmo.pretrain_config import read_config
+from elmo.pretraining.config import read_config
 from tests.conftest import CORPUS, TINY_OPTIONS
 from tests.docs.pages import (
     PAGES,
@@ -47,7 +47,7 @@ def prepared(tmp_path_factory, scoring_model, tiny_weights):
     for name in ("model", "runs/mine/model", "runs/domain/model"):
         shutil.copytree(scoring_model, folder / name)
     shutil.copytree(ROOT / "tests/parity/made/many-langs", folder / "161")
-    shutil.copytree(ROOT / "tests/formats/bilm-training/characters", folder / "save_dir")
+    shutil.copytree(ROOT / "tests/models/formats/bilm-training/characters", folder / "save_dir")
     (folder / "save_dir" / "weights.hdf5").unlink()  # what bilm's own dump made of it
     write_files(folder, TINY_OPTIONS, tiny_weights)
     for name in ("text.txt", "corpus.txt", "heldout.txt", "other.txt", "corpus/part.txt"):

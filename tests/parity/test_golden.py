@@ -11,7 +11,7 @@ import torch
 
 from elmo import Elmo
 from elmo.adapters import allennlp
-from elmo.chars import encode_words
+from elmo.text.characters import encode_words
 from tests.parity.golden import SENTENCES, read_golden
 
 CLOSE = {"atol": 1e-6, "rtol": 1e-6}

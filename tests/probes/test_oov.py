@@ -1,9 +1,10 @@
 import numpy as np
 import pytest
 
-from elmo.checkpoint import Model
-from elmo.elmo import Elmo
+from elmo.api import Elmo
 from elmo.errors import ConfigError
+from elmo.models.model_folder import Model
+from elmo.network.softmax import build_head
 from elmo.probes.oov import (
     SPELT_RIGHT,
     places_of,
@@ -22,8 +23,7 @@ from elmo.probes.unseen_words import (
     replaced,
     swapped,
 )
-from elmo.softmax import build_head
-from elmo.vocab import Vocabulary
+from elmo.text.vocabulary import Vocabulary
 
 WORDS = ["the", "people", "however", "Between", "naïvely", "something", "school", "schol"]
 

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from elmo.probes.senses import measure, probe_senses, same_among_nearest, words_of_several_senses
-from elmo.wordnet.sentences import SenseExample, read_written
+from elmo.search.wordnet.sentences import SenseExample, read_written
 
 
 def example(key, *tokens, word="bow"):

@@ -11,15 +11,15 @@ import httpx
 import torch
 import uvicorn
 
-from elmo.build_index import passing_index
-from elmo.checkpoint import Model
-from elmo.elmo import Elmo
+from elmo.api import Elmo
+from elmo.models.model_folder import Model
+from elmo.network.softmax import build_head
+from elmo.search.build import passing_index
 from elmo.serve.app import create_app
 from elmo.serve.operations import Service
 from elmo.serve.run import listen
 from elmo.serve.serve_config import Limits, ServeConfig
-from elmo.softmax import build_head
-from elmo.vocab import Vocabulary
+from elmo.text.vocabulary import Vocabulary
 from tests.conftest import CORPUS, TINY_OPTIONS
 from tests.random_models import build_bilm, random_weights
 

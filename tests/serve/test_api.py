@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 from safetensors.numpy import load
 
-from elmo.build_index import build_index
-from elmo.elmo import Elmo
-from elmo.neighbors import find_neighbors, open_index
-from elmo.occurrence import Occurrence
+from elmo.api import Elmo
+from elmo.inference.occurrence import Occurrence
+from elmo.search.build import build_index
+from elmo.search.index import WordIndex
+from elmo.search.neighbors import find_neighbors, open_index
 from elmo.serve.operations import Service
 from elmo.serve.serve_config import Limits
-from elmo.word_index import WordIndex
 from tests.conftest import ROOT
 from tests.serve.conftest import SENTENCES, running
 
@@ -261,7 +261,7 @@ def test_addresses_that_are_not_served_are_refused(address, method, path, status
 
 
 def test_a_model_without_head_index_or_task_says_what_it_lacks(bilm):
-    from elmo.checkpoint import Model
+    from elmo.models.model_folder import Model
 
     with running(Service(Elmo(Model(bilm)), "bare")) as (address, _):
         assert httpx.get(f"{address}/info").json()["words"] is None

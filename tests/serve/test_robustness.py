@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elmo import checkpoint
+from elmo.models import model_folder
 from tests.serve.conftest import running
 from tests.serve.test_limits import wait_until
 
@@ -111,7 +111,7 @@ def test_answers_under_load_are_those_without_it(service):
 @pytest.fixture
 def start(model, tmp_path):
     """Start `elmo serve` as its own process on a port; all are ended at the end."""
-    checkpoint.save(tmp_path / "model", model.model)
+    model_folder.save(tmp_path / "model", model.model)
     processes = []
 
     def start(port):

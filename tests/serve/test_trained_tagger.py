@@ -6,8 +6,8 @@ import pytest
 from elmo.serve.operations import Service
 from elmo.serve.tasks import load_tasks
 from elmo.tasks import find_task
-from elmo.tasks.task_config import read_config
-from elmo.tasks.train_task import train_task
+from elmo.tasks.config import read_config
+from elmo.tasks.train import train_task
 from tests.serve.conftest import running
 from tests.tasks.tiny_tasks import TINY_TASKS
 

@@ -2,12 +2,12 @@
 
 import pytest
 
-from elmo import checkpoint
-from elmo.checkpoint import Model
+from elmo.models import model_folder
+from elmo.models.model_folder import Model
 from elmo.tasks import find_task
-from elmo.tasks.layer_source import LayerSource
-from elmo.tasks.task_config import read_config
-from elmo.tasks.train_task import train_task
+from elmo.tasks.config import read_config
+from elmo.tasks.layer_cache import LayerSource
+from elmo.tasks.train import train_task
 from tests.conftest import TINY_OPTIONS
 from tests.random_models import build_bilm, random_weights
 from tests.tasks.tiny_tasks import TINY_TASKS
@@ -26,7 +26,7 @@ def other_bilm_folder(tmp_path_factory):
 
 
 def write_bilm(folder, seed):
-    checkpoint.save(folder, Model(build_bilm(TINY_OPTIONS, random_weights(TINY_OPTIONS, seed))))
+    model_folder.save(folder, Model(build_bilm(TINY_OPTIONS, random_weights(TINY_OPTIONS, seed))))
     return folder
 
 

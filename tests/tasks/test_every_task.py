@@ -5,12 +5,12 @@ from itertools import islice
 
 import pytest
 
-from elmo.checkpoint import Model
+from elmo.api import Elmo
 from elmo.cli.main import main
-from elmo.elmo import Elmo
 from elmo.errors import CheckpointError, ConfigError, DataError
+from elmo.models.model_folder import Model
 from elmo.tasks import TASKS, find_task
-from elmo.tasks.saved_task import is_task_folder, open_task
+from elmo.tasks.saved import is_task_folder, open_task
 from tests.conftest import TINY_OPTIONS
 from tests.random_models import build_bilm, random_weights
 from tests.tasks.tiny_tasks import TINY_TASKS

@@ -3,7 +3,7 @@
 import pytest
 
 from elmo.tasks import find_task
-from elmo.tasks.task_config import read_config
+from elmo.tasks.config import read_config
 
 
 def count(name, path, *sets, is_training=True):

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from elmo.static_words import StaticVectors
-from elmo.tasks.task_config import WordsConfig
+from elmo.tasks.config import WordsConfig
 from elmo.tasks.word_table import UNKNOWN, WordTable
+from elmo.vectors.static import StaticVectors
 
 SENTENCES = [["The", "cat", "the", "xyzzy"], ["Plugh", "plugh", "rare"]]
 STATIC = StaticVectors(

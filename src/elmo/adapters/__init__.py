@@ -6,7 +6,7 @@ Adapters hold the path of a model and settings, not weights; `open_model` opens 
 from functools import lru_cache
 from pathlib import Path
 
-from elmo.elmo import Elmo
+from elmo.api import Elmo
 
 # Enough for a pipeline that compares models; each may be hundreds of megabytes.
 N_OPEN = 2

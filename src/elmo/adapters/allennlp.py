@@ -18,13 +18,13 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import dropout as drop
 
-from elmo import formats
-from elmo.bilm import BiLM, BiLMOutput, BiLMState, carry_over
-from elmo.chars import NO_CHARACTER, Marker, Word, encode_words
-from elmo.checkpoint import written_whole
-from elmo.embedded import layer_weights
 from elmo.errors import ConfigError
-from elmo.mix import ScalarMix
+from elmo.inference.results import layer_weights
+from elmo.models import formats
+from elmo.models.model_folder import written_whole
+from elmo.network.bilm import BiLM, BiLMOutput, BiLMState, carry_over
+from elmo.network.scalar_mix import ScalarMix
+from elmo.text.characters import NO_CHARACTER, Marker, Word, encode_words
 
 MAX_CHARACTERS = 50  # AllenNLP's indexer knows no other
 MARKERS: dict[str, Word] = {"<S>": Marker.BEGIN_SENTENCE, "</S>": Marker.END_SENTENCE}

@@ -10,8 +10,8 @@ from typing import Any
 import torch
 
 from elmo.adapters import open_model
-from elmo.embedded import Layers
 from elmo.errors import needs_extra
+from elmo.inference.results import Layers
 
 with needs_extra("flair"):
     import flair

@@ -4,7 +4,7 @@ In: `StaticVectors`, of words or of a text. Out: what gensim searches, compares 
 """
 
 from elmo.errors import needs_extra
-from elmo.static_words import StaticVectors
+from elmo.vectors.static import StaticVectors
 
 with needs_extra("gensim"):
     from gensim.models import KeyedVectors

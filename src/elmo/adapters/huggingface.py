@@ -6,20 +6,21 @@ ours, so that `Elmo.load` opens it too; local folders need no network.
 
 from pathlib import Path
 
-from elmo import checkpoint, lexicon
-from elmo.elmo import Elmo
+from elmo.api import Elmo
 from elmo.errors import needs_extra
+from elmo.models import model_folder
+from elmo.text import word_encoder
 
 with needs_extra("huggingface"):
     from huggingface_hub import ModelCardData, ModelHubMixin, snapshot_download
 
 LIBRARY = "elmo-torch"
 FILES = [
-    checkpoint.CONFIG,
-    checkpoint.WEIGHTS,
-    checkpoint.VOCABULARY,
-    checkpoint.CARD,
-    *lexicon.LISTS,
+    model_folder.CONFIG,
+    model_folder.WEIGHTS,
+    model_folder.VOCABULARY,
+    model_folder.CARD,
+    *word_encoder.LISTS,
 ]
 
 
@@ -41,7 +42,7 @@ class HubElmo(ModelHubMixin):
         self.license_id = license_id
 
     def _save_pretrained(self, save_directory: Path) -> None:
-        checkpoint.save(Path(save_directory), self.elmo.model, card=self._write_card())
+        model_folder.save(Path(save_directory), self.elmo.model, card=self._write_card())
 
     @classmethod
     def _from_pretrained(
@@ -67,12 +68,12 @@ class HubElmo(ModelHubMixin):
                 allow_patterns=FILES,
             )
             folder = Path(found)
-        card = folder / checkpoint.CARD
+        card = folder / model_folder.CARD
         settings.setdefault("card", card.read_text(encoding="utf-8") if card.is_file() else None)
         return cls(Elmo.load(folder), **settings)
 
     def _write_card(self) -> str:
-        text = self.card or checkpoint.default_card(self.elmo.model)
+        text = self.card or model_folder.default_card(self.elmo.model)
         if text.startswith("---\n"):
             return text  # it has metadata of its own
         metadata = ModelCardData(

@@ -15,13 +15,13 @@ from numpy.typing import NDArray
 from torch.nn import ModuleList
 
 from elmo.adapters.onnx_graph import Graph
-from elmo.bilm import BiLM
-from elmo.char_cnn import CharCNN, Highway
-from elmo.checkpoint import written_whole
-from elmo.config import to_mapping
-from elmo.elmo import Elmo
+from elmo.api import Elmo
 from elmo.errors import needs_extra
-from elmo.lstm import LstmLayer
+from elmo.models.model_folder import written_whole
+from elmo.network.bilm import BiLM
+from elmo.network.char_cnn import CharCNN, Highway
+from elmo.network.lstm import LstmLayer
+from elmo.settings import to_mapping
 
 with needs_extra("onnx"):
     import onnx

@@ -13,12 +13,12 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from elmo import checkpoint
-from elmo.chars import Batch
-from elmo.checkpoint import Model
-from elmo.elmo import Elmo
+from elmo.api import Elmo
 from elmo.errors import needs_extra
-from elmo.text import split_text
+from elmo.models import model_folder
+from elmo.models.model_folder import Model
+from elmo.text.characters import Batch
+from elmo.text.tokenizer import split_text
 
 with needs_extra("sentence-transformers"):
     from sentence_transformers.base.modules import InputModule
@@ -81,7 +81,7 @@ class ElmoModule(InputModule):
     def save(self, output_path: str, *_: object, **__: object) -> None:
         """Write the model's folder, the mix and the settings."""
         folder = Path(output_path)
-        checkpoint.save(folder / MODEL, Model(self.layer.bilm))
+        model_folder.save(folder / MODEL, Model(self.layer.bilm))
         save_file(self.layer.mixes.state_dict(), folder / MIX)
         self.save_config(output_path)
 

@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmo.adapters import open_model
-from elmo.elmo import Elmo
-from elmo.embedded import Layers
+from elmo.api import Elmo
 from elmo.errors import needs_extra
+from elmo.inference.results import Layers
 
 with needs_extra("spacy"):
     from spacy.language import Language

@@ -29,12 +29,12 @@ def convert(
     """
     if half and out.suffix:
         raise click.UsageError(f"--half is for a model folder, which {out} is not: leave it out.")
-    from elmo import formats
+    from elmo.models import formats
 
     model = formats.read(source, options, vocabulary)
     if out.suffix == ".onnx":
         from elmo.adapters.onnx import export_onnx
-        from elmo.elmo import Elmo
+        from elmo.api import Elmo
 
         export_onnx(Elmo(model), out)
     else:

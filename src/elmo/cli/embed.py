@@ -58,17 +58,17 @@ def embed(
     if not (shards or "://" in source or Path(source).is_dir()):
         if workers or ray is not None:
             raise click.UsageError("--workers and --ray write shards: add --format parquet.")
-        from elmo.embed_files import embed_file
+        from elmo.vectors.embed_file import embed_file
 
         counts = embed_file(Path(source), Path(out), model, **wanted)
         click.echo(f"{out}: {counts.n_sentences:,} sentences, {counts.n_tokens:,} tokens")
         return
-    from elmo.embed_corpus import embed_corpus
-    from elmo.shard_workers import LocalWorkers, Workers
+    from elmo.vectors.corpus.embed import embed_corpus
+    from elmo.vectors.corpus.workers import LocalWorkers, Workers
 
     working: Workers = LocalWorkers(workers or 1)
     if ray is not None:
-        from elmo.adapters.ray import RayWorkers
+        from elmo.vectors.corpus.ray_workers import RayWorkers
 
         working = RayWorkers(ray or None, workers)
     total = embed_corpus(source, out, model, column=column, workers=working, **wanted)

@@ -38,9 +38,9 @@ def evaluate(
 
     A task model, which `elmo train` wrote, is measured by the scores of its task on a data FILE.
     """
-    from elmo.elmo import Elmo
-    from elmo.evaluate import measure_text
-    from elmo.tasks.saved_task import is_task_folder, open_task
+    from elmo.api import Elmo
+    from elmo.pretraining.perplexity import measure_text
+    from elmo.tasks.saved import is_task_folder, open_task
 
     if is_task_folder(model):
         if softmax is not None or vocabulary is not None or tokens:

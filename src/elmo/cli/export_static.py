@@ -43,9 +43,9 @@ def export_static(
     min_count: int,
 ) -> None:
     """Write static word vectors, of a vocabulary or of a text."""
-    from elmo import static_vectors
+    from elmo.vectors.static import export_static
 
-    static = static_vectors.export_static(
+    static = export_static(
         out,
         model,
         vocabulary=vocabulary,

@@ -36,12 +36,12 @@ def finetune(
     MODEL is a folder or official weights. OUT/model is the best model on the held-out text. The
     same command goes on with a run that was stopped or killed.
     """
-    from elmo import finetune as room
-    from elmo.budget import Budget
-    from elmo.elmo import Elmo
-    from elmo.pretrain import open_texts
-    from elmo.pretrain_config import read_over
-    from elmo.processes import join_processes
+    from elmo.api import Elmo
+    from elmo.pretraining import finetune as room
+    from elmo.pretraining.config import read_over
+    from elmo.pretraining.pretrain import open_texts
+    from elmo.training.budget import Budget
+    from elmo.training.distributed import join_processes
 
     settings = read_over(dict(room.DEFAULTS), config, sets)
     start = Elmo.load(model, softmax=softmax, vocabulary=vocabulary).model

@@ -34,9 +34,9 @@ def index(
 
     TEXT is a file, a folder or a glob of files: plain, .gz or .xz, one paragraph a line.
     """
-    from elmo.build_index import GRAPH_FROM, build_index, read_sentences
-    from elmo.elmo import Elmo
-    from elmo.shards import find_shards
+    from elmo.api import Elmo
+    from elmo.files.text_files import find_shards
+    from elmo.search.build import GRAPH_FROM, build_index, read_sentences
 
     sentences = read_sentences(find_shards(text), is_tokenised=tokens)
     made = build_index(

@@ -19,7 +19,7 @@ import click
 @click.option("--json", "as_json", is_flag=True, help="For a program to read.")
 def info(path: Path, options: Path | None, vocabulary: Path | None, as_json: bool) -> None:
     """Say what a model is: kind, sizes, sha256."""
-    from elmo.describe import describe
+    from elmo.models.describe import describe
 
     description = describe(path, options, vocabulary)
     if as_json:

@@ -35,9 +35,9 @@ def neighbors(
 
     SENTENCE has the word between asterisks: "I took a *bow*.".
     """
-    from elmo.elmo import Elmo
-    from elmo.neighbors import find_neighbors, open_index
-    from elmo.occurrence import Occurrence
+    from elmo.api import Elmo
+    from elmo.inference.occurrence import Occurrence
+    from elmo.search.neighbors import find_neighbors, open_index
 
     occurrence = Occurrence.marked(sentence)
     elmo = Elmo.load(model)

@@ -24,8 +24,8 @@ def predict(folder: Path, source: Path, data: bool, model: Path | None, as_json:
     """
     from itertools import tee
 
-    from elmo.shards import read_lines
-    from elmo.tasks.saved_task import open_task
+    from elmo.files.text_files import read_lines
+    from elmo.tasks.saved import open_task
 
     trained = open_task(folder, bilm_path=model)
     examples = trained.read(source) if data else trained.task.read_text(read_lines(source))

@@ -37,10 +37,10 @@ def pretrain(
     One paragraph a line, a blank line between documents. OUT/model is the model; the same command
     goes on with a run that was stopped or killed.
     """
-    from elmo import pretrain as room
-    from elmo.budget import Budget
-    from elmo.pretrain_config import read_config
-    from elmo.processes import join_processes
+    from elmo.pretraining import pretrain as room
+    from elmo.pretraining.config import read_config
+    from elmo.training.budget import Budget
+    from elmo.training.distributed import join_processes
 
     settings = read_config(size, config, sets)
     processes = join_processes()

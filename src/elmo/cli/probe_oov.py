@@ -39,7 +39,7 @@ def oov(
     as_json: bool,
 ) -> None:
     """Measure how near unseen words are to the words that they are made of."""
-    from elmo.elmo import Elmo
+    from elmo.api import Elmo
     from elmo.probes.oov import probe_oov
 
     measured = probe_oov(

@@ -39,7 +39,7 @@ def pos(
     as_json: bool,
 ) -> None:
     """Measure how well parts of speech can be read off each layer."""
-    from elmo.elmo import Elmo
+    from elmo.api import Elmo
     from elmo.probes.pos import probe_pos
 
     show(

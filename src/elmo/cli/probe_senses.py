@@ -15,7 +15,7 @@ from elmo.cli.probe import json_option, show, state_option
 @json_option
 def senses(state: Literal["fresh", "warm", "carry"], model: Path, as_json: bool) -> None:
     """Measure how often the nearest use of a word has the same sense."""
-    from elmo.elmo import Elmo
+    from elmo.api import Elmo
     from elmo.probes.senses import probe_senses
 
     show(probe_senses(Elmo.load(model), state=state), as_json)

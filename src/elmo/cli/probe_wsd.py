@@ -38,7 +38,7 @@ def wsd(
     as_json: bool,
 ) -> None:
     """Measure how well the senses of words can be told at each layer."""
-    from elmo.elmo import Elmo
+    from elmo.api import Elmo
     from elmo.probes.wsd import probe_wsd
 
     show(probe_wsd(Elmo.load(model), semcor, sets, wordnet, state=state), as_json)

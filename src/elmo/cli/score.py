@@ -43,9 +43,9 @@ def score(
     is scored as unknown and marked with a question mark. Perplexities count each sentence's end
     (forward) or begin (backward) as one more word; the combined one sees both sides of a word.
     """
-    from elmo.elmo import Elmo
-    from elmo.embed_files import read_entries
-    from elmo.scored import Tally, as_table
+    from elmo.api import Elmo
+    from elmo.inference.results import Tally, as_table
+    from elmo.vectors.embed_file import read_entries
 
     elmo = Elmo.load(model, softmax=softmax, vocabulary=vocabulary)
     entries = read_entries(source, "tokens" if tokens else "paragraphs")

@@ -52,8 +52,8 @@ def serve(
         raise click.ClickException(
             f"{error.name} is missing; install the server with: pip install 'elmo-torch[serve]'"
         ) from error
-    from elmo.elmo import Elmo
-    from elmo.neighbors import open_index
+    from elmo.api import Elmo
+    from elmo.search.neighbors import open_index
     from elmo.serve.operations import Service
     from elmo.serve.serve_config import read_config
     from elmo.serve.tasks import load_tasks

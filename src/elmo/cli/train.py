@@ -47,8 +47,8 @@ def train(
     model on the dev data. The same command goes on with a run that was stopped or killed.
     """
     from elmo.tasks import find_task
-    from elmo.tasks.task_config import read_config
-    from elmo.tasks.train_task import train_task
+    from elmo.tasks.config import read_config
+    from elmo.tasks.train import train_task
 
     found = find_task(task)
     settings = read_config(found.defaults(), config, sets, has_elmo=not no_elmo)

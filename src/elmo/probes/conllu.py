@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Literal
 
 from elmo.errors import DataError
-from elmo.shards import read_lines
+from elmo.files.text_files import read_lines
 
 Tags = Literal["upos", "xpos"]  # those of all languages, or of the treebank's own (Penn's)
 

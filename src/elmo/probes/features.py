@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tqdm import tqdm
 
-from elmo.elmo import Elmo, State
+from elmo.api import Elmo, State
 
 Features = NDArray[np.float16]
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from elmo.elmo import Elmo, State
+from elmo.api import Elmo, State
 from elmo.errors import ConfigError
 from elmo.probes.features import embedded_layers
 from elmo.probes.measured import Measured, percent
@@ -26,10 +26,9 @@ from elmo.probes.unseen_words import (
     make_unseen,
     meant_words,
 )
-from elmo.static_vectors import of_words
-from elmo.static_words import StaticVectors
-from elmo.vocab import RESERVED, read_list
-from elmo.wordnet.sentences import read_examples
+from elmo.search.wordnet.sentences import read_examples
+from elmo.text.vocabulary import RESERVED, read_list
+from elmo.vectors.static import StaticVectors, of_words
 
 N_FREQUENT = 20_000  # words among which the nearest is looked for
 N_NEAREST = 10

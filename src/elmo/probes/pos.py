@@ -12,12 +12,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from elmo.elmo import Elmo, State
+from elmo.api import Elmo, State
 from elmo.probes.conllu import TaggedSentence, Tags, read_tagged
 from elmo.probes.features import embed_tokens
 from elmo.probes.linear import train_linear
 from elmo.probes.measured import Measured, percent
-from elmo.static_words import StaticVectors
+from elmo.vectors.static import StaticVectors
 
 Sentences = Sequence[TaggedSentence]
 

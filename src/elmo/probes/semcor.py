@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from elmo.errors import DataError
-from elmo.shards import read_lines
+from elmo.files.text_files import read_lines
 
 # The first digit of a sense key, after the lemma.
 PARTS_OF_SPEECH = {"1": "n", "2": "v", "3": "a", "4": "r", "5": "a"}

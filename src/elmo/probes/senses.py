@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from elmo.elmo import Elmo, State
+from elmo.api import Elmo, State
 from elmo.probes.features import embedded_layers
 from elmo.probes.measured import Measured, percent
-from elmo.wordnet.sentences import SenseExample, read_examples, read_written
+from elmo.search.wordnet.sentences import SenseExample, read_examples, read_written
 
 FEWEST_OF_A_SENSE = 2  # a single occurrence has no other one of its sense
 FEWEST_SENSES = 2

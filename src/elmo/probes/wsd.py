@@ -18,12 +18,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from elmo.elmo import Elmo, State
+from elmo.api import Elmo, State
 from elmo.probes.features import embedded_layers
 from elmo.probes.measured import Measured, percent
 from elmo.probes.semcor import SenseSentence, lemma_of, read_semcor
 from elmo.probes.wsd_sets import ALL, Instance, WsdSet, read_wsd_sets
-from elmo.wordnet.database import WordNet
+from elmo.search.wordnet.database import WordNet
 
 Array = NDArray[Any]
 FIRST_SENSE = "first sense"

@@ -10,8 +10,8 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from elmo.errors import DataError
+from elmo.files.text_files import read_lines
 from elmo.probes.semcor import is_key
-from elmo.shards import read_lines
 
 ALL = "ALL"
 PARTS_OF_SPEECH = {"NOUN": "n", "VERB": "v", "ADJ": "a", "ADV": "r"}

@@ -19,10 +19,9 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp
 
 from elmo import __version__
-from elmo.embedded import layer_weights
 from elmo.errors import ElmoError
-from elmo.occurrence import Occurrence
-from elmo.scored import Scored, ScoredSentence
+from elmo.inference.occurrence import Occurrence
+from elmo.inference.results import Scored, ScoredSentence, layer_weights
 from elmo.serve import bodies, encoding
 from elmo.serve.desk import Desk
 from elmo.serve.guard import Guard, Refusal
@@ -31,7 +30,7 @@ from elmo.serve.metrics import CountRequests, Metrics
 from elmo.serve.operations import Embedding, Expectation, Neighborhood, Service
 from elmo.serve.page import Page
 from elmo.serve.serve_config import ServeConfig
-from elmo.text import Sentence
+from elmo.text.tokenizer import Sentence
 
 REFUSALS: dict[int | str, dict[str, Any]] = {
     status: {"model": bodies.ErrorAnswer, "description": description}

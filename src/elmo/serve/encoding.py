@@ -17,7 +17,7 @@ from safetensors.numpy import save
 from starlette.responses import Response
 
 from elmo.serve.guard import Refusal
-from elmo.text import Sentence
+from elmo.text.tokenizer import Sentence
 
 JSON, NPY, SAFETENSORS = "application/json", "application/x-npy", "application/vnd.safetensors"
 Array = NDArray[Any]

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from elmo.serve.serve_config import Limits
-from elmo.text import Sentence, split_text, tokenize
+from elmo.text.tokenizer import Sentence, split_text, tokenize
 
 Text = str | Sequence[str]
 

@@ -11,12 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from elmo.elmo import Elmo
-from elmo.embedded import Layers
-from elmo.neighbors import Index, Neighbors, search
-from elmo.occurrence import Occurrence
-from elmo.score import Substitute
-from elmo.scored import ScoredSentence
+from elmo.api import Elmo
+from elmo.inference.occurrence import Occurrence
+from elmo.inference.results import Layers, ScoredSentence
+from elmo.inference.scoring import Substitute
+from elmo.search.neighbors import Index, Neighbors, search
 from elmo.serve.batching import Operation
 from elmo.serve.tasks import TaskModel
 

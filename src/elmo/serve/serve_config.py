@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
-from elmo.config import apply_sets, from_mapping, not_positive, raise_problems, read_toml
+from elmo.settings import apply_sets, from_mapping, not_positive, raise_problems, read_toml
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

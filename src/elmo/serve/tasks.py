@@ -6,7 +6,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Protocol
 
-from elmo.elmo import Elmo
+from elmo.api import Elmo
 from elmo.errors import ConfigError
 
 

@@ -8,11 +8,11 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from elmo.config import nearest
 from elmo.errors import ConfigError
+from elmo.settings import nearest
 
 if TYPE_CHECKING:
-    from elmo.elmo import Elmo
+    from elmo.api import Elmo
     from elmo.tasks.task import AnyTask
 
 # Each name and the module of this folder that has its `build_task(name)`.
@@ -32,7 +32,7 @@ def find_task(name: str) -> "AnyTask":
     """The task of that name."""
     if name not in TASKS:
         raise ConfigError(f"unknown task {name!r}{nearest(name, TASKS)}; name a task")
-    task: AnyTask = import_module(f"elmo.tasks.{TASKS[name]}").build_task(name)
+    task: AnyTask = import_module(f"elmo.tasks.{TASKS[name]}.model").build_task(name)
     return task
 
 
@@ -47,6 +47,6 @@ class Labeller(Protocol):
 
 def load_labeller(folder: Path, elmo: "Elmo") -> Labeller:
     """A trained tagger, with the biLM that is already open."""
-    from elmo.tasks.tagging import TrainedTagger
+    from elmo.tasks.tagging.model import TrainedTagger
 
     return TrainedTagger.open(folder, elmo)

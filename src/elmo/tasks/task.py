@@ -22,9 +22,9 @@ from typing import Any, Generic, TypeVar
 from torch import Tensor, nn
 
 from elmo.errors import ConfigError
-from elmo.tasks.layer_source import Tokens
-from elmo.tasks.task_config import Config
-from elmo.tasks.token_vectors import TokenVectors
+from elmo.tasks.config import Config
+from elmo.tasks.inputs import TokenVectors
+from elmo.tasks.layer_cache import Tokens
 
 Example = TypeVar("Example")
 Prediction = TypeVar("Prediction")

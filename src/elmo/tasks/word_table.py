@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import embedding
 
-from elmo.static_words import StaticVectors
-from elmo.tasks.task_config import WordsConfig
+from elmo.tasks.config import WordsConfig
+from elmo.vectors.static import StaticVectors
 
 UNKNOWN = 0  # the first of the trained rows
 

@@ -1,0 +1,248 @@
+"""The face: open a model, embed text.
+
+In: raw texts or token lists. Out: `Embedded`: one vector per token and layer. The same sentence
+gives the same vectors, whatever stands beside it, came before it, or how it was batched.
+"""
+
+import copy
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
+from itertools import islice, pairwise
+from pathlib import Path
+from typing import Any, Literal, overload
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from elmo import models
+from elmo.errors import ConfigError
+from elmo.inference.embedder import Embedder
+from elmo.inference.layer import ElmoLayer
+from elmo.inference.occurrence import Occurrence
+from elmo.inference.results import Embedded, Layers, Scored, layer_weights
+from elmo.inference.scoring import Scorer, Substitute
+from elmo.models import formats, model_folder
+from elmo.models.model_folder import Model
+from elmo.network.bilm import BiLM
+from elmo.text.characters import check_tokens
+from elmo.text.tokenizer import Sentence, split_text
+
+Text = str | Sequence[str]  # raw text, or the tokens of a sentence
+State = Literal["fresh", "warm", "carry"]  # what each sentence of a text starts from
+ScoreState = Literal["fresh", "carry"]
+
+# A window of texts is sorted by length, so that the sentences of a batch are alike. All its
+# vectors are in memory at once, so it is measured in bytes.
+WINDOW_BYTES = 64 * 2**20
+REMEMBERED_WORDS = 50_000
+CARRY_BATCH_SIZE = 32
+
+
+class Elmo:
+    """A model that embeds text."""
+
+    def __init__(self, model: Model, *, n_remembered_words: int = REMEMBERED_WORDS) -> None:
+        self.model = model
+        self.embedder = Embedder(model.bilm, n_remembered_words)
+
+    @staticmethod
+    def load(
+        path: str | Path = models.ENGLISH,
+        *,
+        options: str | Path | None = None,
+        softmax: str | Path | None = None,
+        vocabulary: str | Path | None = None,
+        dtype: Literal["float32", "bfloat16"] = "float32",
+        n_remembered_words: int = REMEMBERED_WORDS,
+    ) -> "Elmo":
+        """Open a model: the package's own (`english`), a folder, an official weights.hdf5
+        (options.json beside it), a .zip, a folder of ELMoForManyLangs, a TensorFlow checkpoint of
+        bilm, or a token cache.
+
+        `softmax` and `vocabulary` are the official files with which such a model predicts words; a
+        vocabulary alone is for a checkpoint or a cache that has none beside it.
+        `dtype="bfloat16"` stores the large matrices in half the memory; docs/benchmarks.md says
+        what that changes. `n_remembered_words` bounds the memory of words already read.
+        """
+        words = None if vocabulary is None else Path(vocabulary)
+        model = formats.read(
+            Path(path),
+            None if options is None else Path(options),
+            words if softmax is None else None,
+        )
+        if dtype not in ("float32", "bfloat16"):
+            raise ConfigError(f"dtype {dtype!r} is unknown; expected 'float32' or 'bfloat16'")
+        if dtype == "bfloat16":
+            model.bilm.store_matrices(torch.bfloat16)
+        if softmax is not None:
+            if words is None:
+                raise ConfigError(
+                    "one of softmax and vocabulary is given, expected both or none; give the other "
+                    "too"
+                )
+            model = formats.attach_softmax(model, Path(softmax), words)
+        return Elmo(model, n_remembered_words=n_remembered_words)
+
+    def save(self, folder: str | Path) -> None:
+        """Write a model folder."""
+        model_folder.save(Path(folder), self.model)
+
+    @property
+    def bilm(self) -> BiLM:
+        """The network."""
+        return self.model.bilm
+
+    @property
+    def n_layers(self) -> int:
+        """Layers of a vector, the token layer included."""
+        return self.bilm.config.lstm.n_layers + 1
+
+    @property
+    def output_dim(self) -> int:
+        """Width of a token's vector."""
+        return self.bilm.config.output_dim
+
+    @overload
+    def embed(  # type: ignore[overload-overlap] # a str is a sequence of str, but the first fits it
+        self, texts: str, *, state: State = ..., batch_size: int | None = ...
+    ) -> Embedded: ...
+    @overload
+    def embed(
+        self, texts: Sequence[Text], *, state: State = ..., batch_size: int | None = ...
+    ) -> list[Embedded]: ...
+
+    def embed(
+        self,
+        texts: str | Sequence[Text],
+        *,
+        state: State = "fresh",
+        batch_size: int | None = None,
+    ) -> Embedded | list[Embedded]:
+        """Embed one raw text, or a list of raw texts and token lists.
+
+        `state="warm"` reads each sentence as if after an empty one: always the same too, and nearer
+        to what a network knows that was trained with carried state. `state="carry"` hands the state
+        of each sentence of a batch on to the one in its place of the next batch, as bilm-tf and
+        AllenNLP do; `batch_size` is then their batch size.
+        """
+        one_or_many = [texts] if isinstance(texts, str) else texts
+        embedded = list(self.stream(one_or_many, state=state, batch_size=batch_size))
+        return embedded[0] if isinstance(texts, str) else embedded
+
+    def stream(
+        self, texts: Iterable[Text], *, state: State = "fresh", batch_size: int | None = None
+    ) -> Iterator[Embedded]:
+        """Embed any number of texts, in their order, in bounded memory."""
+        if state not in ("fresh", "warm", "carry"):
+            raise ConfigError(
+                f"state {state!r} is unknown, expected 'fresh', 'warm' or 'carry'; name one"
+            )
+        if batch_size is not None and batch_size < 1:
+            raise ConfigError(f"batch_size is {batch_size}, expected at least 1; leave it out")
+        carried = self.bilm.initial_state(0)
+        start = self.embedder.warm_state() if state == "warm" else None
+        reader = self.bilm.reader
+        n_truncated = 0
+        n_texts = batch_size or CARRY_BATCH_SIZE if state == "carry" else None
+        for window in self._windows(texts, n_texts):
+            sentences = [sentence.tokens for text in window for sentence in text]
+            n_truncated += sum(map(reader.count_truncated, sentences))
+            if state == "carry":
+                arrays, carried = self.embedder.embed_carrying(sentences, carried)
+            else:
+                arrays = self.embedder.embed(sentences, batch_size, start)
+            remaining = iter(arrays)
+            for text in window:
+                yield self._join(text, list(islice(remaining, len(text))))
+        reader.warn_truncated(n_truncated)
+
+    def embed_into(
+        self,
+        tokens: Sequence[str],
+        out: Any,  # noqa: ANN401 - anything that takes slices
+        *,
+        layers: Layers = "average",
+    ) -> None:
+        """Embed one sentence of any length into an array, a memory map or an HDF5 dataset.
+
+        `out` is (T, D) for one layer or mix, (K, T, D) for several; no others are ever held.
+        """
+        check_tokens(tokens)
+        weights = layer_weights(layers, self.n_layers)
+        shape = (len(weights), len(tokens), self.output_dim)
+        if tuple(out.shape) != shape and (len(weights) > 1 or tuple(out.shape) != shape[1:]):
+            raise ConfigError(
+                f"out has shape {tuple(out.shape)}, expected {shape}; make it of that shape"
+            )
+
+        def write(places: slice, columns: slice, values: NDArray[Any]) -> None:
+            out[..., places, columns] = values[0] if len(out.shape) == 2 else values
+
+        self.embedder.write(tokens, weights, write)
+        reader = self.bilm.reader
+        reader.warn_truncated(reader.count_truncated(tokens))
+
+    @cached_property
+    def scorer(self) -> Scorer:
+        """What gives the words' probabilities; a model without a softmax has none."""
+        return Scorer(self.embedder, self.model)
+
+    @overload
+    def score(self, texts: str, *, state: ScoreState = ...) -> Scored: ...  # type: ignore[overload-overlap]
+    @overload
+    def score(self, texts: Sequence[Text], *, state: ScoreState = ...) -> list[Scored]: ...
+
+    def score(
+        self, texts: str | Sequence[Text], *, state: ScoreState = "fresh"
+    ) -> Scored | list[Scored]:
+        """How expected each word of a text was; `Scorer.score_texts` says what `state` does."""
+        scored = self.scorer.score_texts([texts] if isinstance(texts, str) else texts, state)
+        return scored[0] if isinstance(texts, str) else scored
+
+    def substitutes(self, sentence: Text, position: int, k: int = 10) -> list[Substitute]:
+        """The words that both directions expect most at a position, whatever stands there."""
+        return self.scorer.substitutes([Occurrence.of(sentence, position)], k)[0]
+
+    def layer(self, **settings: Any) -> ElmoLayer:  # noqa: ANN401 - those of ElmoLayer
+        """A module for a task model; `ElmoLayer` says its settings.
+
+        A frozen layer shares this model's weights; a fine-tuned one has its own copy.
+        """
+        bilm = copy.deepcopy(self.bilm) if settings.get("fine_tune") else self.bilm
+        return ElmoLayer(bilm, **settings)
+
+    def _windows(
+        self, texts: Iterable[Text], n_texts: int | None
+    ) -> Iterator[list[list[Sentence]]]:
+        """Texts as sentences, `n_texts` at a time or as many as fit into a window."""
+        bytes_per_token = self.n_layers * self.output_dim * 4
+        window: list[list[Sentence]] = []
+        n_bytes = 0
+        for text in texts:
+            sentences = split_text(text) if isinstance(text, str) else [_as_sentence(text)]
+            window.append(sentences)
+            n_bytes += bytes_per_token * sum(len(sentence.tokens) + 2 for sentence in sentences)
+            if len(window) == n_texts or (n_texts is None and n_bytes >= WINDOW_BYTES):
+                yield window
+                window, n_bytes = [], 0
+        if window:
+            yield window
+
+    def _join(self, text: list[Sentence], arrays: list[NDArray[np.float32]]) -> Embedded:
+        """The sentences of a text as one result."""
+        if len(text) == 1 and not text[0].offsets:
+            return Embedded(text[0].tokens, arrays[0], None, [(0, len(text[0].tokens))])
+        ends = np.cumsum([0, *(len(sentence.tokens) for sentence in text)]).tolist()
+        nothing = np.empty((self.n_layers, 0, self.output_dim), dtype=np.float32)
+        return Embedded(
+            [token for sentence in text for token in sentence.tokens],
+            np.concatenate([nothing, *arrays], axis=1) if len(arrays) != 1 else arrays[0],
+            [offset for sentence in text for offset in sentence.offsets],
+            list(pairwise(ends)),
+        )
+
+
+def _as_sentence(tokens: Sequence[str]) -> Sentence:
+    check_tokens(tokens)
+    return Sentence(list(tokens), [])

@@ -1,0 +1,1 @@
+"""Files: atomic writes, locks, compressed text, remote storage. Nothing here imports torch."""

@@ -1,0 +1,1 @@
+"""Embed and score text with a trained biLM."""

@@ -1,0 +1,97 @@
+"""ElmoLayer: the module that a task model holds.
+
+In: token lists, or char ids (B, T, C). Out: `ElmoOutput`: k mixes of all layers, each (B, T, D),
+and the mask (B, T), sentence markers removed. The biLM runs once for all mixes; it is frozen
+unless asked otherwise.
+"""
+
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import dropout
+
+from elmo.network.bilm import BiLM
+from elmo.network.scalar_mix import ScalarMix
+from elmo.text.characters import Batch, check_tokens
+
+
+@dataclass(frozen=True)
+class ElmoOutput:
+    """What a task model receives."""
+
+    mixes: tuple[Tensor, ...]  # each (B, T, D), zero where padded
+    mask: Tensor  # (B, T)
+
+
+class ElmoLayer(nn.Module):
+    """A biLM with one or more mixes of its layers."""
+
+    def __init__(
+        self,
+        bilm: BiLM,
+        *,
+        n_outputs: int = 1,
+        dropout: float = 0.5,
+        fine_tune: bool = False,
+        initial_weights: Sequence[float] | None = None,
+        initial_gamma: float = 1.0,
+        freeze_mix: bool = False,
+        layer_norm: str | None = None,
+        penalty: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.bilm = bilm.requires_grad_(fine_tune)
+        self.is_frozen = not fine_tune
+        self.dropout_rate = dropout
+        self.output_dim = bilm.config.output_dim
+        self.mixes = nn.ModuleList(
+            ScalarMix(
+                bilm.config.lstm.n_layers + 1,
+                initial_weights=initial_weights,
+                initial_gamma=initial_gamma,
+                is_frozen=freeze_mix,
+                layer_norm=layer_norm,
+                penalty=penalty,
+            )
+            for _ in range(n_outputs)
+        )
+
+    def penalty(self) -> Tensor:
+        """The L2 penalty of all mixes, to be added to the task's loss."""
+        return torch.stack([mix.penalty() for mix in self._mixes()]).sum()
+
+    def forward(self, sentences: Sequence[Sequence[str]] | Tensor | Batch) -> ElmoOutput:
+        """k mixes (B, T, D) and the mask (B, T) of token lists, char ids (B, T, C) or a batch."""
+        # A frozen biLM keeps nothing for gradients: memory for the task model alone.
+        with torch.no_grad() if self.is_frozen else nullcontext():
+            encoded = self.bilm(self.encode(sentences))
+        mask = _without_markers(encoded.mask)  # (B, T)
+        mixed = (mix(encoded.layers, encoded.mask)[:, 1:-1] for mix in self._mixes())
+        kept = mask[..., None]
+        return ElmoOutput(
+            tuple(dropout(x * kept, self.dropout_rate, self.training) for x in mixed), mask
+        )
+
+    def encode(self, sentences: Sequence[Sequence[str]] | Tensor | Batch) -> Batch:
+        """Sentences as the biLM reads them, on its device."""
+        device = next(self.bilm.parameters()).device
+        if isinstance(sentences, Batch):
+            return sentences.to(device)
+        if isinstance(sentences, Tensor):
+            return self.bilm.reader.batch_of_char_ids(sentences.to(device))
+        for words in sentences:
+            check_tokens(words)
+        reader = self.bilm.reader
+        reader.warn_truncated(sum(map(reader.count_truncated, sentences)))
+        return reader.batch(sentences).to(device)
+
+    def _mixes(self) -> list[ScalarMix]:
+        return [mix for mix in self.mixes if isinstance(mix, ScalarMix)]
+
+
+def _without_markers(mask: Tensor) -> Tensor:
+    """(B, T+2) -> (B, T): each sentence is two places shorter."""
+    return mask[:, 2:]

@@ -1,0 +1,57 @@
+"""A word where it stands in a sentence: what one asks neighbours and substitutes of.
+
+In: tokens and a position, or a raw sentence in which the word stands between asterisks.
+Out: an `Occurrence` that is known to be in its sentence.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from elmo.errors import DataError
+from elmo.text.characters import check_tokens
+from elmo.text.tokenizer import tokenize
+
+_MARKED = re.compile(r"\*(?=\S)([^*]+)(?<=\S)\*")
+
+
+@dataclass(frozen=True)
+class Occurrence:
+    """A sentence's tokens and a position among them, from 0."""
+
+    tokens: Sequence[str]
+    position: int
+
+    def __post_init__(self) -> None:
+        """Check that the position is one of the tokens."""
+        check_tokens(self.tokens)
+        if not 0 <= self.position < len(self.tokens):
+            raise DataError(
+                f"position {self.position} is not in a sentence of {len(self.tokens)} tokens, "
+                "expected one of these, the first being 0; name such a position"
+            )
+
+    @property
+    def word(self) -> str:
+        """The word itself."""
+        return self.tokens[self.position]
+
+    @staticmethod
+    def of(sentence: str | Sequence[str], position: int) -> "Occurrence":
+        """A word of a raw sentence, or of one given as its tokens."""
+        tokens = tokenize(sentence).tokens if isinstance(sentence, str) else sentence
+        return Occurrence(tokens, position)
+
+    @staticmethod
+    def marked(sentence: str) -> "Occurrence":
+        """The word that stands between asterisks: "I took a *bow*."."""
+        marks = list(_MARKED.finditer(sentence))
+        if len(marks) != 1:
+            raise DataError(
+                f"{len(marks)} words of {sentence!r} stand between asterisks, expected one, as in "
+                "'I took a *bow*.'; mark the word that is meant"
+            )
+        start = marks[0].start()
+        cut = tokenize(sentence[:start] + marks[0].group(1) + sentence[marks[0].end() :])
+        position = next(k for k, (_, end) in enumerate(cut.offsets) if end > start)
+        return Occurrence(cut.tokens, position)

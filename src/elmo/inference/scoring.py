@@ -1,0 +1,316 @@
+"""Probabilities: how much both language models expect the words of a text, and which they would.
+
+In: sentences of tokens. Out: the log-probability of every word given all before it, all after it,
+and both (`ScoredSentence`); or the words most expected at one place (`Substitute`).
+Shapes: N rows (a word each), P projection, V words, k substitutes.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from elmo.errors import CheckpointError, ConfigError
+from elmo.inference.embedder import Embedder, Tokens, batches_by_length
+from elmo.inference.long_sentences import CHUNK_TOKENS
+from elmo.inference.occurrence import Occurrence
+from elmo.inference.results import Reading, Scored, ScoredSentence
+from elmo.models.model_folder import Model
+from elmo.network.bilm import BiLMState, Packing
+from elmo.network.softmax import Head
+from elmo.text.tokenizer import Sentence, split_text
+from elmo.text.vocabulary import BEGIN, END, RESERVED, UNKNOWN
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """For each direction a row per prediction, sentence by sentence, from left to right.
+
+    Forward these are a sentence's words and then its end; backward its begin and then its words.
+    """
+
+    hidden: tuple[Tensor, ...]  # per direction (M, P)
+    is_backward: tuple[bool, ...]
+    first: Tensor  # (B,), where each sentence's rows begin
+    last: Tensor  # (B,), and its last row
+    state: BiLMState  # after the last word that each direction read
+
+    def words(self) -> list[Tensor]:
+        """The rows that predict words, per direction (N, P), in the order of the words."""
+        found = []
+        for rows, markers in zip(self.hidden, self._marker_rows(), strict=True):
+            is_word = torch.ones(len(rows), dtype=torch.bool, device=rows.device)
+            is_word[markers] = False
+            found.append(rows[is_word])
+        return found
+
+    def markers(self) -> list[Tensor]:
+        """The rows that predict the end of each sentence, or its begin, per direction (B, P)."""
+        return [
+            rows[markers] for rows, markers in zip(self.hidden, self._marker_rows(), strict=True)
+        ]
+
+    def at(self, positions: Sequence[int]) -> list[Tensor]:
+        """The rows that predict the word at one position of each sentence, per direction (B, P)."""
+        places = self.first + torch.tensor(positions, device=self.first.device)
+        return [
+            rows[places + is_backward]
+            for rows, is_backward in zip(self.hidden, self.is_backward, strict=True)
+        ]
+
+    def _marker_rows(self) -> list[Tensor]:
+        return [self.first if is_backward else self.last for is_backward in self.is_backward]
+
+
+def predict(
+    embedder: Embedder, sentences: Sequence[Tokens], state: BiLMState | None = None
+) -> Predictions:
+    """Read sentences, from the given state or from nothing."""
+    bilm = embedder.bilm
+    is_backward = tuple(direction == "backward" for direction in bilm.config.directions)
+    vectors, words, lengths = embedder.read(sentences)
+    packing = Packing.of(lengths - 1, bilm.config.directions)
+    # Backward, what is predicted at a place was read from the place after it.
+    index = [
+        words[packing.row, place + backward]
+        for place, backward in zip(packing.place, is_backward, strict=True)
+    ]
+    before = (state or bilm.initial_state(len(sentences))).rows(packing.order)
+    tops, after = _run(embedder, vectors, index, packing.batch_sizes, before)
+    ends = torch.cumsum(lengths - 1, 0)
+    first = ends - (lengths - 1)
+    hidden = [torch.empty_like(top) for top in tops]
+    for rows, top, place in zip(hidden, tops, packing.place, strict=True):
+        rows[first[packing.row] + place] = top
+    return Predictions(
+        tuple(hidden), is_backward, first, ends - 1, after.rows(torch.argsort(packing.order))
+    )
+
+
+def _run(
+    embedder: Embedder,
+    vectors: Tensor,
+    index: Sequence[Tensor],
+    batch_sizes: Sequence[int],
+    state: BiLMState,
+) -> tuple[list[Tensor], BiLMState]:
+    """The top layer of each direction, (M, P), in its reading order."""
+    # A sentence alone may be of any length, so it is read in chunks; packed, it is its own steps.
+    is_alone = batch_sizes[0] == 1
+    n_at_once = CHUNK_TOKENS if is_alone else len(index[0])
+    tops: list[list[Tensor]] = []
+    for start in range(0, len(index[0]), n_at_once):
+        chunk = slice(start, start + n_at_once)
+        steps = batch_sizes[chunk] if is_alone else batch_sizes
+        layers, state = embedder.bilm.run(vectors, [rows[chunk] for rows in index], steps, state)
+        tops.append(layers[-1])
+    return [torch.cat(chunks) for chunks in zip(*tops, strict=True)], state
+
+
+# So many logits at once stay in the processor's cache: of words given, and of words expected.
+ROWS_AT_ONCE = 256
+WORDS_AT_ONCE = 4096
+# Sentences of so many tokens are sorted by length, so that those of a batch are alike.
+WINDOW_TOKENS = 20_000
+SMALLEST = torch.finfo(torch.float32).tiny
+# Log-probabilities of all words in memory at once, for each reading: 32 MB.
+MOST_LOG_PROBABILITIES = 8_000_000
+
+
+@dataclass(frozen=True)
+class Substitute:
+    """A word that could stand at a place, and its log-probabilities there."""
+
+    word: str
+    log_probabilities: Mapping[Reading, float]
+
+
+def combine(log_probabilities: Sequence[Tensor]) -> Tensor:
+    """What both directions (or the only one) say of a word that must stand there: each (N, V).
+
+    The mean of their log-probabilities, made to sum to one over the words; the markers are none.
+    Their plain product would count twice what both know anyway, that some words are frequent: on
+    held-out text it foresees words worse than one direction alone, and the mean better than both.
+    """
+    together = (log_probabilities[0] + log_probabilities[-1]) / 2
+    together[:, [BEGIN, END]] = -torch.inf
+    return together.log_softmax(-1)  # (N, V)
+
+
+def log_probabilities_of(ids: Tensor, rows: Sequence[Tensor], head: Head) -> Tensor:
+    """Those of the words `ids` (N,) in each direction, and then combined: (directions + 1, N).
+
+    `rows` are per direction (N, P). The numbers are those of `combine`, but the logits of all words
+    are never held, and one exponential, of half a logit, serves all three sums.
+    """
+    totals: list[Tensor] = []
+    found = rows[0].new_zeros(len(rows) + 1, len(ids))
+    first = 0
+    for logits in zip(*(head.logits(hidden, WORDS_AT_ONCE) for hidden in rows), strict=True):
+        last = first + logits[0].shape[1]
+        here = ((ids >= first) & (ids < last)).nonzero().squeeze(-1)
+        at = [each[here, ids[here] - first] for each in logits]
+        found[:, here] = torch.stack([*at, (at[0] + at[-1]) / 2])
+        highest = [each.amax(-1) for each in logits]
+        roots = [
+            (each - high[:, None]).div_(2).exp_()
+            for each, high in zip(logits, highest, strict=True)
+        ]
+        sums = [_dot(root, root) for root in roots]
+        if first == 0:
+            roots[0][:, [BEGIN, END]] = 0.0
+        sums.append(_dot(roots[0], roots[-1]))
+        highest.append((highest[0] + highest[-1]) / 2)
+        totals.append(torch.stack(sums).clamp_min_(SMALLEST).log_() + torch.stack(highest))
+        first = last
+    return found - torch.stack(totals).logsumexp(0)
+
+
+def _dot(one: Tensor, two: Tensor) -> Tensor:
+    """Row by row, (N, V), (N, V) -> (N,)."""
+    dots: Tensor = torch.linalg.vecdot(one, two)
+    return dots
+
+
+class Scorer:
+    """A model with its head, asked for probabilities."""
+
+    def __init__(self, embedder: Embedder, model: Model) -> None:
+        if model.head is None or model.vocabulary is None:
+            raise CheckpointError(
+                "this model has no softmax and cannot predict words, expected one with a head and "
+                "a vocabulary; load it with softmax=... and vocabulary=..., or use another"
+            )
+        self._embedder = embedder
+        self._head = model.head
+        self._vocabulary = model.vocabulary
+        self._directions = model.bilm.config.directions
+        self._readings: tuple[Reading, ...] = (*self._directions, "combined")
+
+    def score_texts(self, texts: Sequence[str | Tokens], state: str = "fresh") -> list[Scored]:
+        """Score raw texts, and sentences given as their tokens.
+
+        `state="carry"`: what was read of a sentence is remembered in the next, through all texts,
+        as in training on running text.
+        """
+        if state not in ("fresh", "carry"):
+            raise ConfigError(f"state {state!r} is unknown, expected 'fresh' or 'carry'; name one")
+        cut = [
+            split_text(text) if isinstance(text, str) else [Sentence(list(text), [])]
+            for text in texts
+        ]
+        scored = self.stream((sentence.tokens for text in cut for sentence in text), state)
+        return [
+            Scored([replace(next(scored), offsets=sentence.offsets or None) for sentence in text])
+            for text in cut
+        ]
+
+    def stream(self, sentences: Iterable[Tokens], state: str = "fresh") -> Iterator[ScoredSentence]:
+        """Score any number of sentences, in their order, in bounded memory."""
+        if state == "carry":
+            yield from self._score_on(sentences)
+            return
+        window: list[Tokens] = []
+        n_tokens = 0
+        for tokens in sentences:
+            window.append(tokens)
+            n_tokens += len(tokens)
+            if n_tokens >= WINDOW_TOKENS:
+                yield from self.score(window)
+                window, n_tokens = [], 0
+        yield from self.score(window)
+
+    @torch.inference_mode()
+    def score(self, sentences: Sequence[Tokens]) -> list[ScoredSentence]:
+        """Score sentences, each from a fresh state."""
+        found: dict[int, ScoredSentence] = {}
+        for batch in batches_by_length(sentences):
+            tokens = [sentences[k] for k in batch]
+            scored = self._score(tokens, predict(self._embedder, tokens))
+            found.update(zip(batch, scored, strict=True))
+        return [found[k] for k in range(len(sentences))]
+
+    @torch.inference_mode()
+    def substitutes(self, occurrences: Sequence[Occurrence], k: int) -> list[list[Substitute]]:
+        """The `k` words that are most expected at each place, whatever word stands there."""
+        if k < 1:
+            raise ConfigError(f"{k} substitutes are asked for, expected at least 1; ask for more")
+        found: dict[int, list[Substitute]] = {}
+        for batch in batches_by_length([occurrence.tokens for occurrence in occurrences]):
+            predictions = predict(self._embedder, [occurrences[place].tokens for place in batch])
+            rows = predictions.at([occurrences[place].position for place in batch])
+            n_at_once = max(1, MOST_LOG_PROBABILITIES // len(self._vocabulary))
+            pieces = zip(*(torch.split(hidden, n_at_once) for hidden in rows), strict=True)
+            best = [words for piece in pieces for words in self._best(piece, k)]
+            found.update(zip(batch, best, strict=True))
+        return [found[place] for place in range(len(occurrences))]
+
+    def _score_on(self, sentences: Iterable[Tokens]) -> Iterator[ScoredSentence]:
+        """Score sentences one after the other, each from the state that the last one left."""
+        state: BiLMState | None = None
+        for tokens in sentences:
+            with torch.inference_mode():
+                predictions = predict(self._embedder, [tokens], state)
+                state = predictions.state
+                scored = self._score([tokens], predictions)
+            yield from scored
+
+    def _score(self, sentences: Sequence[Tokens], predictions: Predictions) -> list[ScoredSentence]:
+        ids = self._vocabulary.ids([word for tokens in sentences for word in tokens])
+        by_reading = self._score_words(predictions.words(), ids)
+        markers = {"forward": END, "backward": BEGIN}
+        edges = {
+            direction: self._nll_of(rows, markers[direction])
+            for direction, rows in zip(self._directions, predictions.markers(), strict=True)
+        }
+        ends = np.cumsum([len(tokens) for tokens in sentences])
+        return [
+            ScoredSentence(
+                tokens=list(tokens),
+                is_known=(ids[end - len(tokens) : end] != UNKNOWN).tolist(),
+                log_probabilities={
+                    reading: scores[end - len(tokens) : end].copy()
+                    for reading, scores in by_reading.items()
+                },
+                edges={direction: -scores[k] for direction, scores in edges.items()},
+            )
+            for k, (tokens, end) in enumerate(zip(sentences, ends, strict=True))
+        ]
+
+    def _score_words(
+        self, rows: Sequence[Tensor], ids: NDArray[np.int64]
+    ) -> dict[Reading, NDArray[np.float64]]:
+        """Log-probabilities (N,) of the words `ids` by reading; rows are per direction (N, P)."""
+        numbers = torch.from_numpy(ids).to(rows[0].device)
+        pieces = zip(*(torch.split(part, ROWS_AT_ONCE) for part in (numbers, *rows)), strict=True)
+        scores = [log_probabilities_of(some, piece, self._head) for some, *piece in pieces]
+        nothing = rows[0].new_zeros(len(self._readings), 0)
+        together = torch.cat([nothing, *scores], dim=1).double().cpu().numpy()
+        return dict(zip(self._readings, together, strict=True))
+
+    def _best(self, rows: Sequence[Tensor], k: int) -> list[list[Substitute]]:
+        """The best words for each row; rows are per direction (N, P)."""
+        each = [self._head.log_probabilities(hidden) for hidden in rows]  # (N, V)
+        together = combine(each)
+        choice = together.clone()
+        choice[:, UNKNOWN] = -torch.inf  # it is expected, but it is no word
+        n_words = len(self._vocabulary) - len(RESERVED)
+        ids = choice.topk(min(k, n_words), dim=-1).indices  # (N, k)
+        scores = torch.stack([words.gather(1, ids) for words in [*each, together]], dim=-1)
+        return [
+            [
+                Substitute(
+                    self._vocabulary.words[number], dict(zip(self._readings, values, strict=True))
+                )
+                for number, values in zip(numbers, rows_scores, strict=True)
+            ]
+            for numbers, rows_scores in zip(ids.tolist(), scores.tolist(), strict=True)
+        ]
+
+    def _nll_of(self, rows: Tensor, word: int) -> list[float]:
+        targets = torch.full((len(rows),), word, device=rows.device)
+        nll: list[float] = self._head.nll(rows, targets).double().tolist()
+        return nll

@@ -1,0 +1,40 @@
+"""What a model file is, in words and numbers.
+
+In: the path of a model, official or ours. Out: a flat mapping of names to plain values.
+"""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from elmo.models import formats, model_folder
+from elmo.settings import to_mapping
+
+
+def describe(
+    path: Path, options: Path | None = None, vocabulary: Path | None = None
+) -> dict[str, Any]:
+    """Open a model, and say what it is; the hash is that of the file with the weights."""
+    source = formats.find(path, options, vocabulary)
+    model = formats.read(path, options, vocabulary)
+    config = model.bilm.config
+    return {
+        "path": str(path),
+        "kind": source.kind,
+        "weights": source.weights.name,
+        "sha256": model_folder.sha256(source.weights),
+        "bytes": source.weights.stat().st_size,
+        "n_parameters": model.bilm.n_parameters,
+        "n_layers": config.lstm.n_layers + 1,
+        "output_dim": config.output_dim,
+        "n_output_words": None if model.vocabulary is None else len(model.vocabulary),
+        **dict(_flatten(to_mapping(config), "")),
+    }
+
+
+def _flatten(mapping: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
+    for name, value in mapping.items():
+        if isinstance(value, Mapping):
+            yield from _flatten(value, f"{prefix}{name}.")
+        else:
+            yield prefix + name, value

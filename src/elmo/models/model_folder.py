@@ -1,0 +1,278 @@
+"""A model in memory, and its folder: config.json, model.safetensors, vocab.txt, README.md.
+
+In: a `BiLM`, with its head and vocabulary if there are any. Out: a folder that is whole or not
+there at all; and back. The format has a version; a newer one is refused, not guessed at.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from elmo.errors import CheckpointError
+from elmo.network.bilm import BiLM
+from elmo.network.config import BiLMConfig
+from elmo.network.softmax import Head, HeadKind, build_head
+from elmo.settings import from_mapping, to_mapping
+from elmo.text.vocabulary import Vocabulary
+from elmo.text.word_encoder import LISTS, Lexicon, LexiconConfig
+
+FORMAT_VERSION = 1
+CONFIG, WEIGHTS, VOCABULARY, CARD = "config.json", "model.safetensors", "vocab.txt", "README.md"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class HeadSettings:
+    """What a model's head is."""
+
+    kind: HeadKind
+    n_words: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ModelSettings:
+    """What a model's config.json says."""
+
+    format_version: int = FORMAT_VERSION
+    bilm: BiLMConfig
+    head: HeadSettings | None = None
+
+
+@dataclass(frozen=True)
+class Model:
+    """A biLM, and what it needs to predict words where it has that."""
+
+    bilm: BiLM
+    head: Head | None = None
+    vocabulary: Vocabulary | None = None
+
+
+def save(
+    folder: Path,
+    model: Model,
+    *,
+    card: str | None = None,
+    dtype: torch.dtype = torch.float32,
+) -> None:
+    """Write a model folder; an older model in its place is replaced only when this one is whole."""
+    _check_replaceable(folder)
+    state = {f"bilm.{name}": tensor for name, tensor in model.bilm.state_dict().items()}
+    head = None
+    if model.head is not None and model.vocabulary is not None:
+        state |= {f"head.{name}": tensor for name, tensor in model.head.state_dict().items()}
+        head = HeadSettings(kind=model.head.kind, n_words=len(model.vocabulary))
+    settings = to_mapping(ModelSettings(bilm=model.bilm.config, head=head))
+    with written_whole(folder) as unfinished:
+        unfinished.mkdir(parents=True)
+        if head is not None and model.vocabulary is not None:
+            model.vocabulary.write(unfinished / VOCABULARY)
+        model.bilm.reader.lexicon.write(unfinished)
+        (unfinished / CONFIG).write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
+        (unfinished / CARD).write_text(card or default_card(model), encoding="utf-8")
+        save_file(
+            {k: v.detach().to("cpu", dtype).contiguous() for k, v in state.items()},
+            unfinished / WEIGHTS,
+        )
+
+
+def load(folder: Path) -> Model:
+    """Read a model folder; weights are float32 in memory whatever they are on disk."""
+    settings = read_settings(folder)
+    where = str(folder / WEIGHTS)
+    parts = {"bilm"} if settings.head is None else {"bilm", "head"}
+    state = _split(_read_tensors(folder / WEIGHTS), parts, where)
+    lexicon = Lexicon.read(folder, settings.bilm.lexicon)
+    bilm = assemble(settings.bilm, state["bilm"], where, lexicon)
+    if settings.head is None:
+        return Model(bilm)
+    vocabulary = Vocabulary.read(folder / VOCABULARY)
+    if len(vocabulary) != settings.head.n_words:
+        raise CheckpointError(
+            f"{folder / VOCABULARY}: {len(vocabulary)} words, expected "
+            f"{settings.head.n_words} as {CONFIG} says; restore the vocabulary"
+        )
+    with torch.device("meta"):
+        head = build_head(settings.head.kind, len(vocabulary), settings.bilm.lstm.projection_dim)
+    fill(head, state["head"], where)
+    return Model(bilm, head.eval(), vocabulary)
+
+
+def assemble(
+    config: BiLMConfig, state: Mapping[str, Tensor], where: str, lexicon: Lexicon | None = None
+) -> BiLM:
+    """A network with these weights, none of which is first filled with random numbers."""
+    with torch.device("meta"):
+        bilm = BiLM(config, lexicon)
+    fill(bilm, state, where)
+    return bilm.eval()
+
+
+def fill(module: nn.Module, state: Mapping[str, Tensor], where: str) -> None:
+    """Give a module its weights after a check that every one is there and fits."""
+    expected = {name: tuple(tensor.shape) for name, tensor in module.state_dict().items()}
+    found = {name: tuple(tensor.shape) for name, tensor in state.items()}
+    for name in expected | found:
+        if expected.get(name) != found.get(name):
+            raise CheckpointError(
+                f"{where}: tensor {name} has shape {found.get(name, 'none (missing)')}, expected "
+                f"{expected.get(name, 'no such tensor')}; use the config.json of these weights"
+            )
+    module.load_state_dict(
+        {name: tensor.to(torch.float32) for name, tensor in state.items()}, assign=True
+    )
+
+
+def is_model_folder(folder: Path) -> bool:
+    """Whether a folder looks like one of ours."""
+    return (folder / CONFIG).is_file() and (folder / WEIGHTS).is_file()
+
+
+def read_settings(folder: Path) -> ModelSettings:
+    """The checked config.json of a model folder."""
+    path = folder / CONFIG
+    try:
+        settings = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise CheckpointError(
+            f"{path}: cannot be read ({error}); expected a model's settings; name a model folder"
+        ) from error
+    version = settings.get("format_version") if isinstance(settings, dict) else None
+    if type(version) is not int or not 1 <= version <= FORMAT_VERSION:
+        raise CheckpointError(
+            f"{path}: format_version is {version!r}, expected at most {FORMAT_VERSION}; "
+            "upgrade this package, or name a model folder"
+        )
+    return from_mapping(ModelSettings, settings, str(path))
+
+
+@contextmanager
+def written_whole(path: Path) -> Iterator[Path]:
+    """Give a place to write a file or folder to, which becomes `path` when all of it is written.
+
+    If anything fails, nothing is left of it, and what stood at `path` stands there still.
+    """
+    place = path.resolve()
+    unfinished = place.with_name(f".{place.name}.unfinished")
+    try:
+        _remove(unfinished)
+        yield unfinished
+        _put_in_place(unfinished, place)
+    except (OSError, SafetensorError) as error:
+        raise CheckpointError(
+            f"{path}: cannot be written ({error}); expected a place with room that you may write "
+            "to; name another one"
+        ) from error
+    finally:
+        _remove(unfinished)
+
+
+def sha256(path: Path) -> str:
+    """The hash of a file, by which a model is known."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def fingerprint(bilm: BiLM) -> str:
+    """The hash of all that a network's vectors depend on, in whatever format it was kept."""
+    lexicon = bilm.reader.lexicon
+    words = None if lexicon.words is None else lexicon.words.words
+    digest = hashlib.sha256(
+        json.dumps([to_mapping(bilm.config), words, lexicon.characters]).encode()
+    )
+    for name, tensor in bilm.state_dict().items():
+        digest.update(name.encode())
+        digest.update(tensor.detach().cpu().contiguous().numpy())
+    return digest.hexdigest()
+
+
+def default_card(model: Model) -> str:
+    """A model card that says what can be said without knowing the text it learned from."""
+    config, lstm = model.bilm.config, model.bilm.config.lstm
+    words = "no head" if model.vocabulary is None else f"{len(model.vocabulary):,} output words"
+    return (
+        "# An ELMo model\n\n"
+        f"A biLM that reads words by {' and '.join(_token_layer_parts(config))}; "
+        f"{lstm.n_layers} layers of {lstm.dim} cells with a projection to {lstm.projection_dim}, "
+        f"{' and '.join(config.directions)}; {model.bilm.n_parameters:,} parameters; "
+        f"{words}.\n\n"
+        '```python\nfrom elmo import Elmo\nelmo = Elmo.load("this folder")\n```\n'
+    )
+
+
+def _token_layer_parts(config: BiLMConfig) -> Iterator[str]:
+    lists, cnn = config.lexicon or LexiconConfig(), config.char_cnn
+    if lists.n_words is not None:
+        yield f"a list of {lists.n_words:,} words"
+    if cnn is not None:
+        unit = "bytes" if lists.n_characters is None else f"{lists.n_characters:,} characters"
+        yield f"a CNN over {unit} ({cnn.n_filters} filters, {cnn.n_highways} highways)"
+
+
+def _read_tensors(path: Path) -> dict[str, Tensor]:
+    try:
+        return load_file(path)
+    except (OSError, SafetensorError) as error:
+        raise CheckpointError(
+            f"{path}: not a whole safetensors file ({error}); fetch or copy it again"
+        ) from error
+
+
+def _split(
+    state: Mapping[str, Tensor], parts: set[str], where: str
+) -> dict[str, dict[str, Tensor]]:
+    """The tensors of each part of a model, by their names in it."""
+    split: dict[str, dict[str, Tensor]] = {part: {} for part in parts}
+    for name, tensor in state.items():
+        part, _, name_in_part = name.partition(".")
+        if part not in parts:
+            raise CheckpointError(
+                f"{where}: tensor {name} has shape {tuple(tensor.shape)}, expected no such tensor; "
+                "use the config.json of these weights"
+            )
+        split[part][name_in_part] = tensor
+    return split
+
+
+def _check_replaceable(folder: Path) -> None:
+    if not folder.exists():
+        return
+    ours = {CONFIG, WEIGHTS, VOCABULARY, CARD, *LISTS}
+    others = sorted({p.name for p in folder.iterdir()} - ours) if folder.is_dir() else ["a file"]
+    if others:
+        raise CheckpointError(
+            f"{folder}: holds {others[0]!r}, expected an older model or nothing; it is left as it "
+            "is; name another folder"
+        )
+
+
+def _put_in_place(unfinished: Path, place: Path) -> None:
+    """Rename into place; a folder cannot be replaced in one step, but what it held is not lost."""
+    if not place.is_dir():
+        os.replace(unfinished, place)
+        return
+    replaced = place.with_name(f".{place.name}.replaced")
+    _remove(replaced)
+    os.replace(place, replaced)
+    try:
+        os.replace(unfinished, place)
+    except OSError:
+        os.replace(replaced, place)
+        raise
+    _remove(replaced)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        with suppress(OSError):  # not there, or no place where anything could be
+            path.unlink()

@@ -1,0 +1,1 @@
+"""The neural network: character CNN, LSTM layers, biLM, scalar mix, softmax."""

@@ -1,0 +1,111 @@
+"""Convolutions over characters and the maximum over all places, as the token layer needs them.
+
+In: char ids (U, C), the characters' vectors (A, E), and per convolution its weight (n, E, width)
+and bias (n,). Out: the highest value of each filter, (U, F), the filters of all convolutions side
+by side, with gradients for vectors, weights and biases where they are wanted.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from elmo.network.kernels import library
+from elmo.network.kernels.library import ConvolutionStructure, WordsStructure, address
+
+Filters = tuple[Tensor, Tensor]  # weight (n, E, width), bias (n,)
+
+
+def find_highest(
+    char_ids: Tensor, char_vectors: Tensor, convolutions: Sequence[Filters], no_character: int
+) -> Tensor:
+    """The highest value of each filter in each word; the vector of `no_character` never learns."""
+    lowest, highest = (int(bound) for bound in char_ids.aminmax()) if len(char_ids) else (0, 0)
+    if lowest < 0 or highest >= len(char_vectors):
+        raise IndexError(f"char ids {lowest}..{highest}, expected 0..{len(char_vectors) - 1}")
+    widest = max(weight.shape[2] for weight, _ in convolutions)
+    assert char_ids.shape[1] >= widest, f"{char_ids.shape[1]} characters, filters of {widest}"
+    parameters = [tensor.contiguous() for pair in convolutions for tensor in pair]
+    result: Tensor = Highest.apply(  # type: ignore[no-untyped-call]
+        char_ids.contiguous(), no_character, char_vectors.contiguous(), *parameters
+    )
+    return result
+
+
+class Highest(torch.autograd.Function):
+    """`apply(char_ids, no_character, char_vectors, weight, bias, weight, bias, ...)`."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,  # noqa: ANN401
+        char_ids: Tensor,
+        no_character: int,
+        char_vectors: Tensor,
+        *parameters: Tensor,
+    ) -> Tensor:
+        """Find each filter's highest value; where gradients are wanted, also its place."""
+        n_filters = sum(len(bias) for bias in parameters[1::2])
+        highest = torch.empty(len(char_ids), n_filters)
+        places = torch.empty_like(highest, dtype=torch.int32) if any(ctx.needs_input_grad) else None
+        _call("find_highest", char_ids, char_vectors, parameters, highest=highest, places=places)
+        if places is not None:
+            ctx.no_character = no_character
+            ctx.save_for_backward(char_ids, places, char_vectors, *parameters)
+        return highest
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad_highest: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401
+        """Lead each filter's gradient to the window in which it was highest."""
+        char_ids, places, char_vectors, *parameters = ctx.saved_tensors
+        grad_highest = grad_highest.contiguous()
+        grad_char_vectors = torch.zeros_like(char_vectors)
+        grad_weights = [torch.empty_like(weight) for weight in parameters[::2]]
+        grad_biases = torch.split(grad_highest.sum(0), [len(bias) for bias in parameters[1::2]])
+        _call(
+            "differentiate_highest",
+            char_ids,
+            char_vectors,
+            parameters,
+            grad_weights,
+            places=places,
+            grad_highest=grad_highest,
+            grad_char_vectors=grad_char_vectors,
+        )
+        grad_char_vectors[ctx.no_character] = 0
+        pairs = zip(grad_weights, grad_biases, strict=True)
+        return None, None, grad_char_vectors, *(grad for pair in pairs for grad in pair)
+
+
+def _call(
+    name: str,
+    char_ids: Tensor,
+    char_vectors: Tensor,
+    parameters: Sequence[Tensor],
+    grad_weights: Sequence[Tensor | None] | None = None,
+    **tensors: Tensor | None,
+) -> None:
+    weights, biases = parameters[::2], parameters[1::2]
+    grads = grad_weights or [None] * len(weights)
+    convolutions = (ConvolutionStructure * len(weights))(
+        *(
+            ConvolutionStructure(
+                weight.shape[2], len(weight), address(weight), address(bias), address(grad)
+            )
+            for weight, bias, grad in zip(weights, biases, grads, strict=True)
+        )
+    )
+    words = WordsStructure(
+        *char_ids.shape,
+        sum(map(len, biases)),
+        char_vectors.shape[1],
+        len(char_vectors),
+        len(convolutions),
+        address(char_ids),
+        address(char_vectors),
+        convolutions,
+        **{name: address(tensor) for name, tensor in tensors.items()},
+    )
+    library.call(name, [words])

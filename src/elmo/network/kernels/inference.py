@@ -1,0 +1,129 @@
+"""The recurrence without gradients: weights packed once per layer, memory bounded for any length.
+
+In and out as `run_layers` of this package. Shapes as in recurrence.py.
+"""
+
+import threading
+from collections.abc import Iterator, Sequence
+
+import torch
+from torch import Tensor
+
+from elmo.network.kernels import library
+from elmo.network.kernels.kept import Kept
+from elmo.network.kernels.recurrence import (
+    FORWARD_PARTS,
+    LayerParameters,
+    PackedLayer,
+    Reading,
+    State,
+    Weights,
+    pack_weights,
+    pad_dim,
+    parameters_of,
+)
+
+# A direction's input products are held for this many floats (32 MB) at once; longer texts are run
+# piece by piece.
+MAX_FROM_INPUT_FLOATS = 8 * 1024 * 1024
+
+_packed: Kept[PackedLayer] = Kept()
+
+
+class _Scratch(threading.local):
+    """Room for each direction's input products, the same at every call of a thread.
+
+    Memory that is fresh each time costs a tenth of the whole in page faults.
+    """
+
+    def __init__(self) -> None:
+        self._rooms: dict[int, Tensor] = {}
+
+    def room(self, direction: int, n_floats: int) -> Tensor:
+        known = self._rooms.get(direction)
+        if known is None or known.numel() < n_floats:
+            known = self._rooms[direction] = torch.empty(n_floats)
+        return known
+
+
+_scratch = _Scratch()
+
+
+def infer(
+    layers: Sequence[LayerParameters],
+    rows: Sequence[Tensor],
+    states: Sequence[State],
+    readings: Sequence[Reading],
+) -> tuple[list[Tensor], list[State]]:
+    """Run the layers; nothing is kept but the outputs and the final states."""
+    packed = [_packed_layer(layer) for layer in layers]
+    states = [(_own(hidden), _own(cell)) for hidden, cell in states]
+    gates_dim = 4 * pad_dim(states[0][1].shape[1])
+    max_rows = MAX_FROM_INPUT_FLOATS // gates_dim
+    outputs: list[list[Tensor]] = [[] for _ in layers]
+    for steps in _cut(
+        readings[0].batch_sizes, max_rows, is_whole=max(row.shape[0] for row in rows) <= max_rows
+    ):
+        directions = [
+            _piece(row.detach().contiguous(), reading, steps)
+            for row, reading in zip(rows, readings, strict=True)
+        ]
+        made = [
+            {
+                "from_input": _scratch.room(number, row.shape[0] * gates_dim),
+                "hidden": hidden,
+                "cell": cell,
+                "outputs": torch.empty(reading.n_tokens, hidden.shape[1]),
+            }
+            for number, ((row, reading), (hidden, cell)) in enumerate(
+                zip(directions, states, strict=True)
+            )
+        ]
+        passes = [
+            reading.make_pass(weights, row, each["hidden"].shape[0], **each)
+            for weights, (row, reading), each in zip(packed, directions, made, strict=True)
+        ]
+        library.call("multiply_inputs", passes)
+        library.call("run_forward", passes)
+        for whole, each in zip(outputs, made, strict=True):
+            whole.append(each["outputs"])
+    return [torch.cat(whole) if len(whole) > 1 else whole[0] for whole in outputs], states
+
+
+def _own(state: Tensor) -> Tensor:
+    return state.detach().float().clone(memory_format=torch.contiguous_format)
+
+
+def _cut(batch_sizes: Tensor, max_tokens: int, is_whole: bool) -> Iterator[slice]:
+    """The steps, in pieces of no more than `max_tokens` where a single step is not more."""
+    start, n_tokens = 0, 0
+    for step, size in enumerate(batch_sizes.tolist()):
+        if step > start and n_tokens + size > max_tokens and not is_whole:
+            yield slice(start, step)
+            start, n_tokens = step, 0
+        n_tokens += size
+    yield slice(start, len(batch_sizes))
+
+
+def _piece(rows: Tensor, reading: Reading, steps: slice) -> tuple[Tensor, Reading]:
+    """What one direction reads in these steps, and the rows that it needs for them."""
+    if steps.stop - steps.start == reading.batch_sizes.shape[0]:
+        return rows, reading
+    sizes = reading.batch_sizes[steps]
+    start, n_tokens = int(reading.batch_sizes[: steps.start].sum()), int(sizes.sum())
+    tokens = slice(start, start + n_tokens)
+    resets = None if reading.resets is None else reading.resets[tokens]
+    if reading.index is None:
+        return rows[tokens], Reading(sizes, n_tokens, None, resets)
+    distinct, index = torch.unique(reading.index[tokens], return_inverse=True)
+    return rows[distinct], Reading(sizes, n_tokens, index, resets)
+
+
+def _packed_layer(layer: LayerParameters) -> PackedLayer:
+    clips = layer.cell_clip, layer.projection_clip
+
+    def make() -> PackedLayer:
+        weights = layer.input_weight, layer.recurrent_weight, layer.gate_bias
+        return pack_weights([Weights(*weights, layer.projection_weight, *clips)], FORWARD_PARTS)[0]
+
+    return _packed.get(layer, parameters_of(layer), make, clips)

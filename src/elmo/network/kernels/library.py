@@ -1,0 +1,162 @@
+"""The C++ functions as Python sees them: structures of numbers and addresses.
+
+`load()` gives the library or None, `why_unavailable()` the reason; `call()` calls it.
+"""
+
+import ctypes
+import functools
+import logging
+from collections.abc import Sequence
+from ctypes import POINTER, c_float, c_int64, c_void_p
+
+import torch
+from torch import Tensor
+
+from elmo.network.kernels.build import BuildError, built_library
+
+_logger = logging.getLogger(__name__)
+
+
+class PackedStructure(ctypes.Structure):
+    """`struct Packed` of matrix.h."""
+
+    _fields_ = (("stored", c_void_p), ("format", c_int64))
+
+
+class LayerStructure(ctypes.Structure):
+    """`struct Layer` of lstm.h."""
+
+    _fields_ = (
+        *((name, c_int64) for name in ("input_dim", "dim", "projection_dim")),
+        *((name, c_float) for name in ("cell_clip", "projection_clip")),
+        *((name, c_void_p) for name in ("input_weight", "recurrent_weight", "bias")),
+        ("projection_weight", c_void_p),
+        *((name, PackedStructure) for name in ("input", "recurrent", "projection")),
+        *((name, PackedStructure) for name in ("recurrent_transposed", "projection_transposed")),
+    )
+
+
+class PassStructure(ctypes.Structure):
+    """`struct Pass` of lstm.h."""
+
+    _fields_ = (
+        ("layer", LayerStructure),
+        *((name, c_int64) for name in ("n_steps", "n_sentences", "n_rows")),
+        *((name, c_void_p) for name in ("batch_sizes", "index", "resets", "rows", "from_input")),
+        *((name, c_void_p) for name in ("hidden", "cell", "outputs")),
+        *((name, c_void_p) for name in ("gates", "cells", "exposed", "previous_hidden")),
+        *((name, c_void_p) for name in ("initial_cell", "grad_outputs", "grad_hidden")),
+        *((name, c_void_p) for name in ("grad_cell", "grad_gates", "grad_projected")),
+        ("grad_from_input", c_void_p),
+    )
+
+
+class ConvolutionStructure(ctypes.Structure):
+    """`struct Convolution` of char_cnn.cpp."""
+
+    _fields_ = (
+        *((name, c_int64) for name in ("width", "n_filters")),
+        *((name, c_void_p) for name in ("weight", "bias", "grad_weight")),
+    )
+
+
+class WordsStructure(ctypes.Structure):
+    """`struct Words` of char_cnn.cpp."""
+
+    _fields_ = (
+        *((name, c_int64) for name in ("n_words", "n_characters", "n_filters", "char_dim")),
+        *((name, c_int64) for name in ("n_vectors", "n_convolutions")),
+        *((name, c_void_p) for name in ("char_ids", "char_vectors")),
+        ("convolutions", POINTER(ConvolutionStructure)),
+        *((name, c_void_p) for name in ("highest", "places")),
+        *((name, c_void_p) for name in ("grad_highest", "grad_char_vectors")),
+    )
+
+
+class HighwayStructure(ctypes.Structure):
+    """`struct Highway` of highway.cpp."""
+
+    _fields_ = (
+        *((name, c_int64) for name in ("n_rows", "row_stride", "dim")),
+        *((name, c_void_p) for name in ("rows", "weight", "bias", "gate_weight", "gate_bias")),
+        ("packed", PackedStructure),
+        ("out", c_void_p),
+    )
+
+
+# Every function takes an array of structures, its length, and a number of threads.
+FUNCTIONS = {
+    "pack": LayerStructure,
+    "multiply_inputs": PassStructure,
+    "run_forward": PassStructure,
+    "run_backward": PassStructure,
+    "gather_gradients": PassStructure,
+    "find_highest": WordsStructure,
+    "differentiate_highest": WordsStructure,
+    "pack_highway": HighwayStructure,
+    "run_highway": HighwayStructure,
+}
+
+
+def load() -> ctypes.CDLL | None:
+    """The library, built if need be, or None where it cannot be had."""
+    return _load()[0]
+
+
+def why_unavailable() -> str | None:
+    """Why there is no library, in one line, or None if there is one."""
+    return _load()[1]
+
+
+@functools.cache
+def _load() -> tuple[ctypes.CDLL | None, str | None]:
+    try:
+        with built_library() as path:
+            library = ctypes.CDLL(str(path))
+    except (BuildError, OSError) as problem:
+        _logger.debug("no compiled kernels, plain torch is used instead: %s", problem)
+        return None, str(problem)
+    library.elmo_lanes.restype = c_int64
+    library.elmo_packed_highway_size.restype = c_int64
+    library.elmo_packed_highway_size.argtypes = (POINTER(HighwayStructure),)
+    library.elmo_packed_sizes.argtypes = (POINTER(LayerStructure), POINTER(c_int64))
+    for name, structure in FUNCTIONS.items():
+        getattr(library, f"elmo_{name}").argtypes = (POINTER(structure), c_int64, c_int64)
+    return library, None
+
+
+def call(name: str, structures: Sequence[ctypes.Structure]) -> None:
+    """Call a function that works on an array of structures, with torch's number of threads."""
+    array = (type(structures[0]) * len(structures))(*structures)
+    getattr(opened(), f"elmo_{name}")(array, len(structures), torch.get_num_threads())
+
+
+def address(tensor: Tensor | None) -> int | None:
+    """Where a tensor's numbers stand; the caller keeps the tensor alive."""
+    if tensor is None:
+        return None
+    assert tensor.is_contiguous(), tuple(tensor.stride())
+    return tensor.data_ptr()
+
+
+@functools.cache
+def lanes() -> int:
+    """How many numbers the processor's vectors hold."""
+    return int(opened().elmo_lanes())
+
+
+def opened() -> ctypes.CDLL:
+    """The library, for those who asked before whether it is there."""
+    library = load()
+    assert library is not None, "callers ask is_available() first"
+    return library
+
+
+# In the order of `enum Format` in matrix.h.
+FORMATS = (torch.float32, torch.bfloat16)
+
+
+def allocate_packed(size: int, dtype: torch.dtype) -> tuple[PackedStructure, Tensor]:
+    """Room for packed weights, and the tensor that holds it."""
+    held = torch.empty(size, dtype=dtype)
+    return PackedStructure(address(held), FORMATS.index(dtype)), held

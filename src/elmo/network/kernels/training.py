@@ -1,0 +1,178 @@
+"""The recurrence with gradients: one autograd function for all directions of a layer.
+
+In: per direction its distinct rows, weights and state. Out: per direction its outputs and final
+state. The steps run in C++ both ways; the products that sum over all tokens are torch's.
+Shapes as in recurrence.py.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from elmo.network.kernels import library
+from elmo.network.kernels.library import PassStructure
+from elmo.network.kernels.recurrence import (
+    BACKWARD_PARTS,
+    FORWARD_PARTS,
+    LayerParameters,
+    Reading,
+    State,
+    Weights,
+    deinterleave,
+    interleave,
+    pack_weights,
+    pad_dim,
+)
+
+N_TENSORS = 7  # of one direction: rows, four parameters, hidden, cell
+KEPT = ("outputs", "gates", "cells", "exposed", "previous_hidden")
+
+
+# The clips of each direction's cell and projection.
+Clips = Sequence[tuple[float | None, float | None]]
+
+
+def train(
+    layers: Sequence[LayerParameters],
+    rows: Sequence[Tensor],
+    states: Sequence[State],
+    readings: Sequence[Reading],
+) -> tuple[list[Tensor], list[State]]:
+    """Run the layers so that gradients flow to rows, weights and states."""
+    tensors: list[Tensor] = []
+    for layer, row, state in zip(layers, rows, states, strict=True):
+        weights = layer.input_weight, layer.recurrent_weight, layer.gate_bias
+        tensors += [row, *weights, layer.projection_weight, *state]
+    clips = [(layer.cell_clip, layer.projection_clip) for layer in layers]
+    contiguous = [each.contiguous() for each in tensors]
+    results = Recurrence.apply(readings, clips, *contiguous)  # type: ignore[no-untyped-call]
+    return list(results[::3]), list(zip(results[1::3], results[2::3], strict=True))
+
+
+class Recurrence(torch.autograd.Function):
+    """`apply(readings, clips, *tensors)` gives each direction's outputs, hidden, cell."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,  # noqa: ANN401
+        readings: Sequence[Reading],
+        clips: Clips,
+        *tensors: Tensor,
+    ) -> tuple[Tensor, ...]:
+        """Run the steps, keeping what the way back needs."""
+        weights, directions = _split(clips, tensors)
+        passes, results = [], []
+        packed = pack_weights(weights, FORWARD_PARTS)
+        for reading, weight, pack, (rows, *_, hidden, cell) in zip(
+            readings, weights, packed, directions, strict=True
+        ):
+            padded_dim, n_tokens = pad_dim(weight.dim), reading.n_tokens
+            made = {
+                "from_input": torch.empty(len(rows), 4 * padded_dim),
+                "hidden": hidden.clone(),
+                "cell": cell.clone(),
+                "outputs": torch.empty(n_tokens, hidden.shape[1]),
+                "gates": torch.empty(n_tokens, 4 * padded_dim),
+                "cells": torch.empty(n_tokens, padded_dim),
+                "exposed": torch.empty(n_tokens, padded_dim),
+                "previous_hidden": torch.empty(n_tokens, hidden.shape[1]),
+            }
+            passes.append(reading.make_pass(pack, rows, len(hidden), **made))
+            results.append(made)
+        library.call("multiply_inputs", passes)
+        library.call("run_forward", passes)
+        ctx.readings, ctx.clips = readings, clips
+        ctx.save_for_backward(*tensors, *(made[name] for made in results for name in KEPT))
+        return tuple(made[name] for made in results for name in ("outputs", "hidden", "cell"))
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401
+        """Run the steps back, then make each weight's gradient in one product over all tokens."""
+        readings: Sequence[Reading] = ctx.readings
+        n_given = N_TENSORS * len(readings)
+        weights, directions = _split(ctx.clips, ctx.saved_tensors[:n_given])
+        all_kept = [
+            dict(zip(KEPT, ctx.saved_tensors[start : start + len(KEPT)], strict=True))
+            for start in range(n_given, len(ctx.saved_tensors), len(KEPT))
+        ]
+        passes, results = [], []
+        packed = pack_weights(weights, BACKWARD_PARTS)
+        for number, (reading, pack, (rows, *_, initial_cell), kept) in enumerate(
+            zip(readings, packed, directions, all_kept, strict=True)
+        ):
+            grad_outputs, grad_hidden, grad_cell = grads[3 * number : 3 * number + 3]
+            made = {
+                "grad_outputs": grad_outputs.contiguous(),
+                "grad_hidden": grad_hidden.clone(memory_format=torch.contiguous_format),
+                "grad_cell": grad_cell.clone(memory_format=torch.contiguous_format),
+                "grad_gates": torch.empty_like(kept["gates"]),
+                "grad_projected": torch.empty_like(kept["outputs"]),
+            }
+            given = {"initial_cell": initial_cell, **kept, **made}
+            passes.append(reading.make_pass(pack, rows, len(initial_cell), **given))
+            results.append(made)
+        library.call("run_backward", passes)
+        _gather_over_index(readings, passes, results, [rows for rows, *_ in directions])
+        found: list[Tensor | None] = [None, None]
+        for number, direction in enumerate(
+            zip(weights, directions, all_kept, results, strict=True)
+        ):
+            needed = ctx.needs_input_grad[2 + N_TENSORS * number :][:N_TENSORS]
+            found += _sum_over_tokens(needed, *direction)
+        return tuple(found)
+
+
+def _split(clips: Clips, tensors: Sequence[Tensor]) -> tuple[list[Weights], list[Sequence[Tensor]]]:
+    directions = [tensors[start : start + N_TENSORS] for start in range(0, len(tensors), N_TENSORS)]
+    weights = [
+        Weights(direction[1], direction[2], direction[3], direction[4], *clip)
+        for clip, direction in zip(clips, directions, strict=True)
+    ]
+    return weights, directions
+
+
+def _gather_over_index(
+    readings: Sequence[Reading],
+    passes: Sequence[PassStructure],
+    results: Sequence[dict[str, Tensor]],
+    rows: Sequence[Tensor],
+) -> None:
+    """Add the gradient of `from_input`: the sum over the tokens that read the same row."""
+    indexed = []
+    for reading, each, made, inputs in zip(readings, passes, results, rows, strict=True):
+        if reading.index is None:
+            made["grad_from_input"] = made["grad_gates"]
+        else:
+            gathered = torch.zeros(len(inputs), made["grad_gates"].shape[1])
+            made["grad_from_input"] = gathered
+            each.grad_from_input = library.address(gathered)
+            indexed.append(each)
+    if indexed:
+        library.call("gather_gradients", indexed)
+
+
+def _sum_over_tokens(
+    needed: Sequence[bool],
+    weights: Weights,
+    direction: Sequence[Tensor],
+    kept: dict[str, Tensor],
+    made: dict[str, Tensor],
+) -> list[Tensor | None]:
+    """The gradients of one direction's tensors, in their order; None where nobody asks."""
+    dim, rows = weights.dim, direction[0]
+    by_token, by_row = made["grad_gates"], made["grad_from_input"]
+    makers: list[Callable[[], Tensor]] = [
+        lambda: by_row @ interleave(weights.input_weight),
+        # The narrow matrix stands left: a third faster than its transpose.
+        lambda: deinterleave(rows.T @ by_row, dim),
+        lambda: deinterleave(kept["previous_hidden"].T @ by_token, dim),
+        lambda: deinterleave(by_row.sum(0, keepdim=True), dim).flatten(),
+        lambda: (made["grad_projected"].T @ kept["exposed"])[:, :dim],
+        lambda: made["grad_hidden"],
+        lambda: made["grad_cell"],
+    ]
+    return [make() if is_needed else None for make, is_needed in zip(makers, needed, strict=True)]

@@ -1,0 +1,1 @@
+"""Pre-train and fine-tune a biLM."""

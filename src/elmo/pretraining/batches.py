@@ -1,0 +1,291 @@
+"""Streams: the corpus as rows that never end, cut into batches without padding.
+
+In: a `TokenCache` and the number of a step. Out: the `StreamBatch` of that step, a function of the
+number alone, so that a run can go on anywhere. An epoch is all documents in an order of its own;
+row b of B reads the b-th of B equal parts of it, then goes on with its part of the next epoch.
+Shapes: B rows, T steps, N = T * B packed tokens.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from elmo.models.model_folder import Model
+from elmo.network.config import Direction
+from elmo.pretraining.corpus import TokenCache
+from elmo.text.characters import Marker, Word
+from elmo.text.vocabulary import BEGIN, END, Vocabulary
+from elmo.text.word_encoder import WordReader
+
+
+@dataclass(frozen=True)
+class StreamBatch:
+    """Packed tokens to read and to predict, each direction in its own reading order."""
+
+    char_ids: Tensor  # (U, C), the distinct words of all directions
+    index: tuple[Tensor, ...]  # per direction (N,), the row of char_ids that is read
+    targets: tuple[Tensor, ...]  # per direction (N,), the number of the output word
+    resets: tuple[Tensor, ...] | None  # per direction (N,), true: the state is zero before this
+    batch_sizes: list[int]
+
+    def to(self, device: torch.device | str) -> "StreamBatch":
+        """The same batch on another device."""
+        return StreamBatch(
+            self.char_ids.to(device),
+            tuple(index.to(device) for index in self.index),
+            tuple(targets.to(device) for targets in self.targets),
+            None if self.resets is None else tuple(reset.to(device) for reset in self.resets),
+            self.batch_sizes,
+        )
+
+
+@dataclass(frozen=True)
+class WordEncoder:
+    """What a model needs of a word: its characters to read it, its number to predict it."""
+
+    vocabulary: Vocabulary
+    reader: WordReader
+
+    @staticmethod
+    def of(model: Model) -> "WordEncoder":
+        """As a model that predicts words needs it."""
+        assert model.vocabulary is not None
+        return WordEncoder(model.vocabulary, model.bilm.reader)
+
+    def char_ids(self, words: Sequence[Word]) -> Tensor:
+        """Characters of words, (U, C)."""
+        return self.reader.encode(words)
+
+    def numbers(self, words: Sequence[Word]) -> npt.NDArray[np.int64]:
+        """Numbers of output words; the first two words are the begin and the end marker."""
+        return np.concatenate([[BEGIN, END], self.vocabulary.ids(words[2:])])  # type: ignore[arg-type]
+
+
+def pack_sentences(
+    sentences: Sequence[Sequence[str]], encoder: WordEncoder, directions: Sequence[Direction]
+) -> StreamBatch:
+    """Whole sentences, each from its start, for models to be measured on; longest first."""
+    known = known_markers()
+    ordered = sorted(sentences, key=len, reverse=True)
+    items = [[0, *(known.setdefault(word, len(known)) for word in words), 1] for words in ordered]
+    lines = {"forward": items, "backward": [row[::-1] for row in items]}
+    n_steps = len(ordered[0]) + 1
+    batch_sizes = [sum(len(words) + 1 > step for words in ordered) for step in range(n_steps)]
+    return make_batch(
+        known,
+        [_pack(lines[direction], batch_sizes, 0) for direction in directions],
+        [_pack(lines[direction], batch_sizes, 1) for direction in directions],
+        None,
+        batch_sizes,
+        encoder,
+    )
+
+
+def make_batch(
+    known: Mapping[Word, int],
+    inputs: Sequence[npt.NDArray[np.int64]],
+    targets: Sequence[npt.NDArray[np.int64]],
+    resets: Sequence[npt.NDArray[np.int64]] | None,
+    batch_sizes: list[int],
+    encoder: WordEncoder,
+) -> StreamBatch:
+    """A batch of packed tokens, given as places among the words known."""
+    words = list(known)
+    # Words that are only predicted here need no characters.
+    is_read = np.zeros(len(words), dtype=bool)
+    is_read[np.concatenate(inputs)] = True
+    place = np.cumsum(is_read) - 1
+    numbers = encoder.numbers(words)
+    return StreamBatch(
+        encoder.char_ids([words[number] for number in np.flatnonzero(is_read)]),
+        tuple(torch.from_numpy(place[rows]) for rows in inputs),
+        tuple(torch.from_numpy(numbers[rows]) for rows in targets),
+        None if resets is None else tuple(torch.from_numpy(rows.astype(bool)) for rows in resets),
+        batch_sizes,
+    )
+
+
+def known_markers() -> dict[Word, int]:
+    """The places that the sentence markers have in every batch."""
+    return {Marker.BEGIN_SENTENCE: 0, Marker.END_SENTENCE: 1}
+
+
+def _pack(
+    rows: Sequence[Sequence[int]], batch_sizes: Sequence[int], first: int
+) -> npt.NDArray[np.int64]:
+    """Rows of falling length -> (N,), time first, beginning with item `first` of each row."""
+    return np.array(
+        [row[first + step] for step, n in enumerate(batch_sizes) for row in rows[:n]],
+        dtype=np.int64,
+    )
+
+
+# `mirrored`: the backward model reads the same sentences in the same order, each from its end, and
+# carries its state on. `same_rows`: it reads each window from its right end, from a fresh state.
+BackwardReading = Literal["mirrored", "same_rows"]
+StateReset = Literal["never", "document", "sentence"]
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """Positions [start, stop) of the n + 1 that a sentence of n words has."""
+
+    sentence: int
+    start: int
+    stop: int
+    resets_before: bool  # read from the left, the state is zero before the first position
+    resets_after: bool  # read from the right, it is zero before the last
+
+
+@dataclass(frozen=True)
+class _Line:
+    """What one direction of one row reads and predicts, by places among the words known."""
+
+    inputs: list[int]
+    targets: list[int]
+    resets: list[bool]
+
+
+class Streams:
+    """The batches of a training run, by the number of the step."""
+
+    def __init__(
+        self,
+        cache: TokenCache,
+        encoder: WordEncoder,
+        *,
+        n_rows: int,
+        n_steps: int,
+        seed: int,
+        backward: BackwardReading,
+        reset: StateReset,
+        directions: Sequence[Direction] = ("forward", "backward"),
+    ) -> None:
+        self.n_rows = n_rows
+        self.n_steps = n_steps
+        self._cache = cache
+        self._encoder = encoder
+        self._seed = seed
+        self._backward = backward
+        self._reset = reset
+        self._directions = directions
+        # Two epochs are in use while rows pass from one to the next.
+        self._documents_of = lru_cache(maxsize=2)(self._shuffle_documents)
+        # The sentence at the end of a row's window is the first of its next one.
+        self._words = lru_cache(maxsize=4 * n_rows)(cache.sentence)
+
+    @property
+    def n_positions(self) -> int:
+        """Positions of an epoch: every word, and the end of every sentence."""
+        return int(self._cache.positions[-1])
+
+    def n_epochs_read(self, step: int) -> float:
+        """How many epochs were read before this step."""
+        return step * self.n_steps * self.n_rows / self.n_positions
+
+    def batch(self, step: int, rows: slice = slice(None)) -> StreamBatch:
+        """What some of the rows read in this step."""
+        known = known_markers()
+        lines = [self._read_row(row, step, known) for row in range(self.n_rows)[rows]]
+        by_direction = list(zip(*lines, strict=True))
+        return make_batch(
+            known,
+            [_time_first([line.inputs for line in direction]) for direction in by_direction],
+            [_time_first([line.targets for line in direction]) for direction in by_direction],
+            [_time_first([line.resets for line in direction]) for direction in by_direction],
+            [len(lines)] * self.n_steps,
+            self._encoder,
+        )
+
+    def _read_row(self, row: int, step: int, known: dict[Word, int]) -> list[_Line]:
+        """The window of one row, in all directions."""
+        pieces = list(self._window(row, step))
+        # Of each piece the items it reads and the one that is left to predict.
+        forward: list[list[Word]] = []
+        mirrored: list[list[Word]] = []
+        for piece in pieces:
+            words = self._words(piece.sentence)
+            items: list[Word] = [Marker.BEGIN_SENTENCE, *words, Marker.END_SENTENCE]
+            forward.append(items[piece.start : piece.stop + 1])
+            mirrored.append(items[::-1][piece.start : piece.stop + 1])
+        before = [piece.resets_before for piece in pieces]
+        lines = {"forward": _walk(forward, before, known)}
+        if self._backward == "mirrored":
+            lines["backward"] = _walk(mirrored, before, known)
+        else:
+            from_right = [items[::-1] for items in reversed(forward)]
+            after = [piece.resets_after for piece in reversed(pieces)]
+            lines["backward"] = _walk(from_right, [True, *after[1:]], known)
+        return [lines[direction] for direction in self._directions]
+
+    def _window(self, row: int, step: int) -> Iterator[_Piece]:
+        """The pieces of sentences that stand in one row in one step."""
+        part_start = row * self.n_positions // self.n_rows
+        part_length = (row + 1) * self.n_positions // self.n_rows - part_start
+        position, end = step * self.n_steps, (step + 1) * self.n_steps
+        while position < end:
+            epoch, offset = divmod(position, part_length)
+            n_read = min(end - position, part_length - offset)
+            yield from self._read_epoch(epoch, part_start + offset, part_start + offset + n_read)
+            position += n_read
+
+    def _read_epoch(self, epoch: int, start: int, stop: int) -> Iterator[_Piece]:
+        """The pieces at positions [start, stop) of an epoch."""
+        documents, ends = self._documents_of(epoch)
+        rank = int(np.searchsorted(ends, start, side="right"))
+        while start < stop:
+            end = int(ends[rank])
+            first, last = self._cache.documents[documents[rank] :][:2].tolist()
+            shift = int(self._cache.positions[last]) - end
+            yield from self._read_document(first, last, start + shift, min(stop, end) + shift)
+            start, rank = end, rank + 1
+
+    def _read_document(self, first: int, last: int, start: int, stop: int) -> Iterator[_Piece]:
+        """The pieces at positions [start, stop) of the cache, in the sentences [first, last)."""
+        bounds = self._cache.positions[first : last + 1]
+        number = int(np.searchsorted(bounds, start, side="right")) - 1
+        while start < stop:
+            begin, end = bounds[number : number + 2].tolist()
+            until = min(stop, end)
+            yield _Piece(
+                first + number,
+                start - begin,
+                until - begin,
+                resets_before=start == begin and self._resets(number == 0),
+                resets_after=until == end and self._resets(first + number + 1 == last),
+            )
+            start, number = until, number + 1
+
+    def _resets(self, is_document_edge: bool) -> bool:
+        """Whether the state is zero at this edge of a sentence."""
+        return self._reset == "sentence" or (self._reset == "document" and is_document_edge)
+
+    def _shuffle_documents(self, epoch: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """The documents in this epoch's order, and the position where each of them ends."""
+        bounds = self._cache.positions[self._cache.documents]
+        documents = np.random.default_rng((self._seed, epoch)).permutation(len(bounds) - 1)
+        return documents, np.cumsum(np.diff(bounds)[documents])
+
+
+def _walk(
+    segments: Sequence[Sequence[Word]], resets: Sequence[bool], known: dict[Word, int]
+) -> _Line:
+    """Read segment after segment; each item predicts the next one of its segment."""
+    line = _Line([], [], [])
+    for items, is_reset in zip(segments, resets, strict=True):
+        places = [known.setdefault(item, len(known)) for item in items]
+        line.inputs.extend(places[:-1])
+        line.targets.extend(places[1:])
+        line.resets.extend([is_reset] + [False] * (len(places) - 2))
+    return line
+
+
+def _time_first(rows: Sequence[Sequence[int]]) -> npt.NDArray[np.int64]:
+    """B rows of T -> (T * B,)."""
+    return np.array(rows, dtype=np.int64).T.reshape(-1)

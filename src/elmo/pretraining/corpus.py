@@ -1,0 +1,264 @@
+"""The token cache: a corpus split into words once, and read by memory map ever after.
+
+In: text shards, raw or tokenised. Out: a `TokenCache` folder: `tokens.bin` (a sentence a line, one
+space between words), index arrays beside it, and `words.txt` (all words with their counts).
+It is built beside its place and renamed when whole; memory does not grow with the corpus.
+"""
+
+import hashlib
+import json
+import mmap
+import multiprocessing
+import os
+import shutil
+import sys
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+from tqdm import tqdm
+
+from elmo.errors import DataError
+from elmo.files.text_files import BLOCK_CHARACTERS, read_blocks
+from elmo.text.tokenizer import split_text
+from elmo.text.vocabulary import BEGIN, END, UNKNOWN, Vocabulary
+
+# Raised when the layout of the folder or the splitting of text changes: old caches are left alone.
+FORMAT = 1
+# As word2vec does, rare words are forgotten when there are too many; only words that came less
+# than once in some ten million others can be lost, and those never reach a vocabulary.
+MOST_WORDS = 4_000_000
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+IntegerArray = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class CorpusCounts:
+    """How much a cache holds, and what it was made from."""
+
+    n_tokens: int
+    n_sentences: int
+    n_documents: int
+    sha256: str  # of tokens.bin: two caches of one text are one corpus, wherever they lie
+
+
+class TokenCache:
+    """A corpus as numbered sentences of words."""
+
+    def __init__(self, folder: Path) -> None:
+        """Open a folder that `build_cache` made."""
+        self.folder = folder
+        self.counts = CorpusCounts(**json.loads((folder / "counts.json").read_text()))
+        with (folder / "tokens.bin").open("rb") as file:
+            self._text = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        # All three have one entry more than there are sentences or documents: the end.
+        self._offsets = _open_array(folder / "offsets.bin")  # byte where a sentence starts
+        # Position where a sentence starts in the stream: n words take n + 1 positions, because
+        # a language model also predicts the sentence's end.
+        self.positions = _open_array(folder / "positions.bin")
+        self.documents = _open_array(folder / "documents.bin")  # sentence where a document starts
+
+    def sentence(self, number: int) -> list[str]:
+        """The words of a sentence."""
+        start, stop = self._offsets[number : number + 2].tolist()
+        return self._text[start : stop - 1].decode().split(" ")
+
+    def vocabulary(self, max_size: int | None = None, min_count: int = 1) -> Vocabulary:
+        """The most frequent words: at most `max_size` with the reserved, each `min_count` times."""
+        frequent = (word for count, word in self._counted_words() if count >= min_count)
+        everything = Vocabulary.of_words(islice(frequent, max_size))
+        return Vocabulary(everything.words[:max_size])
+
+    def frequencies(self, vocabulary: Vocabulary) -> npt.NDArray[np.float64]:
+        """The share of all positions that each word of our own vocabulary has, never quite zero."""
+        counts = np.ones(len(vocabulary))
+        frequent = list(islice(self._counted_words(), len(vocabulary)))
+        counts[vocabulary.ids([word for _, word in frequent])] = [count for count, _ in frequent]
+        counts[[BEGIN, END]] = self.counts.n_sentences
+        counts[UNKNOWN] = 1 + self.counts.n_tokens - counts[UNKNOWN + 1 :].sum()
+        return np.asarray(counts / self.positions[-1])
+
+    def _counted_words(self) -> Iterator[tuple[int, str]]:
+        """All words that were counted, the most frequent first."""
+        with (self.folder / "words.txt").open(encoding="utf-8", newline="\n") as file:
+            for line in file:
+                count, word = line.removesuffix("\n").split(" ", 1)
+                yield int(count), word
+
+
+def build_cache(shards: Sequence[Path], folder: Path, *, is_tokenised: bool) -> TokenCache:
+    """The cache of these files under `folder`, made now unless it is there already."""
+    place = folder / _key(shards, is_tokenised)
+    if not place.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        unfinished = folder / f"{place.name}.{os.getpid()}.unfinished"
+        shutil.rmtree(unfinished, ignore_errors=True)
+        unfinished.mkdir()
+        try:
+            _write_cache(shards, unfinished, is_tokenised=is_tokenised)
+            if not place.exists():  # another process may have been faster with the same text
+                unfinished.rename(place)
+        finally:
+            shutil.rmtree(unfinished, ignore_errors=True)
+    return TokenCache(place)
+
+
+def split_line(line: str, *, is_tokenised: bool) -> list[list[str]]:
+    """The sentences of a line as lists of words: a paragraph, or one sentence that is tokenised."""
+    if is_tokenised:
+        sentences = [[word for word in line.split(" ") if word]]
+    else:
+        sentences = [list(sentence.tokens) for sentence in split_text(line)]
+    return [words for words in sentences if words]
+
+
+@dataclass(frozen=True)
+class _Split:
+    """One block, split."""
+
+    text: bytes
+    n_bytes: IntegerArray  # of each sentence with its line end
+    n_tokens: IntegerArray  # of each sentence
+    document_starts: IntegerArray  # sentence numbers in this block
+    counts: Counter[str]
+
+
+def _write_cache(shards: Sequence[Path], folder: Path, *, is_tokenised: bool) -> None:
+    n_bytes = n_positions = n_sentences = n_documents = 0
+    counter = _WordCounter()
+    digest = hashlib.sha256()
+    blocks = map_in_order(
+        partial(_split_block, is_tokenised=is_tokenised),
+        read_blocks(list(shards)),
+        _workers(shards),
+    )
+    with ExitStack() as stack:
+        text, offsets, positions, documents = (
+            stack.enter_context((folder / f"{name}.bin").open("wb"))
+            for name in ("tokens", "offsets", "positions", "documents")
+        )
+        bar = stack.enter_context(
+            tqdm(desc="splitting", unit="word", unit_scale=True, disable=None)
+        )
+        for split in blocks:
+            text.write(split.text)
+            digest.update(split.text)
+            _starts(split.n_bytes, n_bytes).tofile(offsets)
+            _starts(split.n_tokens + 1, n_positions).tofile(positions)
+            (split.document_starts + n_sentences).tofile(documents)
+            n_bytes += len(split.text)
+            n_positions += int(split.n_tokens.sum()) + len(split.n_tokens)
+            n_sentences += len(split.n_tokens)
+            n_documents += len(split.document_starts)
+            counter.add(split.counts)
+            bar.update(int(split.n_tokens.sum()))
+        for end, file in ((n_bytes, offsets), (n_positions, positions), (n_sentences, documents)):
+            np.array([end], dtype=np.int64).tofile(file)
+    if n_sentences == 0:
+        raise DataError(
+            f"{', '.join(map(str, shards[:3]))}: no words in {len(shards)} files; expected text; "
+            "name files that hold some"
+        )
+    counter.write(folder / "words.txt")
+    counts = CorpusCounts(n_positions - n_sentences, n_sentences, n_documents, digest.hexdigest())
+    (folder / "counts.json").write_text(json.dumps(asdict(counts), indent=1) + "\n")
+
+
+def _split_block(lines: list[str], *, is_tokenised: bool) -> _Split:
+    """Split the lines of a block into sentences of words."""
+    sentences: list[list[str]] = []
+    document_starts: list[int] = []
+    is_new_document = True
+    for line in lines:
+        if not line:
+            is_new_document = True
+            continue
+        found = split_line(line, is_tokenised=is_tokenised)
+        if is_new_document and found:
+            document_starts.append(len(sentences))
+            is_new_document = False
+        sentences.extend(found)
+    texts = [" ".join(words).encode() + b"\n" for words in sentences]
+    text = b"".join(texts)
+    n_words = sum(map(len, sentences))
+    assert text.count(b" ") + len(sentences) == n_words, "a word holds a space"
+    assert text.count(b"\n") == len(sentences), "a word holds a line end"
+    return _Split(
+        text,
+        np.array(list(map(len, texts)), dtype=np.int64),
+        np.array(list(map(len, sentences)), dtype=np.int64),
+        np.array(document_starts, dtype=np.int64),
+        Counter(word for words in sentences for word in words),
+    )
+
+
+class _WordCounter:
+    """Counts of words in bounded memory."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[str] = Counter()
+        self._too_rare = 0
+
+    def add(self, counts: Counter[str]) -> None:
+        self._counts.update(counts)
+        while len(self._counts) > MOST_WORDS:
+            self._too_rare += 1
+            kept = {word: n for word, n in self._counts.items() if n > self._too_rare}
+            self._counts = Counter(kept)
+
+    def write(self, path: Path) -> None:
+        """Write `count word` lines by falling count, equal counts by the alphabet."""
+        with path.open("w", encoding="utf-8", newline="\n") as file:
+            for word, count in sorted(self._counts.items(), key=lambda pair: (-pair[1], pair[0])):
+                file.write(f"{count} {word}\n")
+
+
+def map_in_order(
+    function: Callable[[Item], Result], items: Iterable[Item], n_workers: int
+) -> Iterator[Result]:
+    """Like `map`, by several processes; reads only a few items ahead of what is taken."""
+    if n_workers == 1:
+        yield from map(function, items)
+        return
+    # A forked child needs no import guard in the caller's script and starts at once; it touches
+    # neither torch nor threads. Other systems have no safe fork.
+    context = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
+    with ProcessPoolExecutor(n_workers, mp_context=context) as pool:
+        pending: deque[Future[Result]] = deque()
+        for item in items:
+            pending.append(pool.submit(function, item))
+            if len(pending) > 2 * n_workers:
+                yield pending.popleft().result()
+        while pending:
+            yield pending.popleft().result()
+
+
+def _workers(shards: Sequence[Path]) -> int:
+    n_bytes = sum(shard.stat().st_size for shard in shards)
+    return min(os.cpu_count() or 1, 1 + n_bytes // BLOCK_CHARACTERS)
+
+
+def _key(shards: Sequence[Path], is_tokenised: bool) -> str:
+    """Names the cache of these files: another size or time of change is another text."""
+    stats = [(shard.name, shard.stat().st_size, shard.stat().st_mtime_ns) for shard in shards]
+    text = json.dumps([FORMAT, is_tokenised, stats])
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _starts(lengths: IntegerArray, first: int) -> IntegerArray:
+    """Where things of these lengths start, one after the other."""
+    return np.cumsum(lengths, dtype=np.int64) - lengths + first
+
+
+def _open_array(path: Path) -> IntegerArray:
+    return np.memmap(path, dtype=np.int64, mode="r").view(np.ndarray)  # cheaper to slice

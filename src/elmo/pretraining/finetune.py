@@ -1,0 +1,130 @@
+"""Fine-tuning: a trained model goes on learning, from text of another kind.
+
+In: any model, ours or official, texts, settings, an output folder. Out: the folder of the run, with
+the model that was best on held-out text, and its perplexity before and after. A model without
+output words gets those of the text first: a head alone is trained, with the rest frozen.
+"""
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Mapping
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from elmo.models import model_folder
+from elmo.models.model_folder import Model, written_whole
+from elmo.network.softmax import build_head
+from elmo.pretraining.batches import WordEncoder
+from elmo.pretraining.config import PretrainConfig
+from elmo.pretraining.perplexity import Perplexity, measure, sample_sentences
+from elmo.pretraining.pretrain import add_head
+from elmo.pretraining.trainer import Texts, Trainer
+from elmo.settings import to_mapping
+from elmo.training.budget import Budget
+from elmo.training.distributed import Processes
+from elmo.training.run_folder import RunFolder
+
+# Gentler and shorter than pre-training; small texts are measured often and soon learned by heart.
+DEFAULTS: Mapping[str, Any] = {
+    "vocabulary": {"min_count": 1},
+    "stream": {"n_rows": 32, "n_steps": 20},
+    "optimiser": {"learning_rate": 5e-4, "n_warmup_steps": 20},
+    "train": {"n_epochs": 5.0, "patience": 3},
+}
+# A new head starts from nothing.
+HEAD_LEARNING_RATE = 5e-3
+
+
+@dataclass(frozen=True)
+class Finetuned:
+    """How fine-tuning ended; perplexities are of all held-out text, where it was measured."""
+
+    is_finished: bool
+    before: Perplexity | None = None
+    after: Perplexity | None = None
+
+
+def finetune(
+    start: Model,
+    config: PretrainConfig,
+    texts: Texts,
+    out: Path,
+    budget: Budget,
+    processes: Processes,
+) -> Finetuned:
+    """Tune a model on a text, or go on with the run in `out`; the budget is each phase's."""
+    run = RunFolder(out)
+    identity = {
+        "config": to_mapping(config),
+        "start_sha256": _fingerprint(start),
+        "train_sha256": texts.train.counts.sha256,
+        "heldout_sha256": texts.heldout.counts.sha256,
+    }
+    with run.claim(identity) if processes.is_first else nullcontext():
+        if start.head is None:
+            head_run = RunFolder(out / "head")
+            head_run.path.mkdir(exist_ok=True)
+            trainer = _head_trainer(start, config, texts, head_run, processes, budget)
+            if not trainer.fit().is_finished:
+                return Finetuned(is_finished=False)
+            start = model_folder.load(head_run.model)
+        before = _measure_once(start, texts, out / "before.json") if processes.is_first else None
+        tuned = _with_trained_kind(start, config)
+        result = Trainer(tuned, texts, config, run, processes, budget).fit()
+        return Finetuned(result.is_finished, before, result.heldout)
+
+
+def _head_trainer(
+    start: Model,
+    config: PretrainConfig,
+    texts: Texts,
+    run: RunFolder,
+    processes: Processes,
+    budget: Budget,
+) -> Trainer:
+    """The loop that teaches a new head alone."""
+    optimiser = dataclasses.replace(config.optimiser, learning_rate=HEAD_LEARNING_RATE)
+    start.bilm.requires_grad_(False)
+    torch.manual_seed(config.train.seed)
+    model = add_head(start.bilm, texts, config)
+    config = dataclasses.replace(config, optimiser=optimiser)
+    return Trainer(model, texts, config, run, processes, budget)
+
+
+def _with_trained_kind(start: Model, config: PretrainConfig) -> Model:
+    """Full and sampled softmax have the same weights: the settings say how to train them."""
+    assert start.head is not None
+    assert start.vocabulary is not None
+    if start.head.kind == "adaptive" or config.head.kind == "adaptive":
+        return start
+    projection_dim = start.bilm.config.lstm.projection_dim
+    n_words = len(start.vocabulary)
+    head = build_head(config.head.kind, n_words, projection_dim, config.head.n_negatives)
+    head.load_state_dict(start.head.state_dict())
+    return Model(start.bilm, head, start.vocabulary)
+
+
+def _measure_once(model: Model, texts: Texts, path: Path) -> Perplexity:
+    """The perplexity of a model before it is tuned; a run that goes on reads it again."""
+    if path.exists():
+        return Perplexity(**json.loads(path.read_text()))
+    assert model.head is not None
+    sentences = sample_sentences(texts.heldout, None)
+    perplexity = measure(model.bilm, model.head, WordEncoder.of(model), sentences)
+    with written_whole(path) as unfinished:
+        unfinished.write_text(json.dumps(dataclasses.asdict(perplexity), indent=1) + "\n")
+    return perplexity
+
+
+def _fingerprint(model: Model) -> str:
+    """A hash of all weights: a run belongs to the model it started from."""
+    digest = hashlib.sha256()
+    for module in (model.bilm, model.head):
+        for tensor in module.state_dict().values() if module is not None else ():
+            digest.update(tensor.numpy())
+    return digest.hexdigest()

@@ -1,0 +1,160 @@
+"""Held-out perplexity: how well both language models foresee text they never saw.
+
+In: sentences of words, each read from its start as a model is used. Out: `Perplexity`: exact, by
+the full softmax, for each direction; bits per character, to compare models of different
+vocabularies. A sampled loss never comes here.
+"""
+
+import math
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from elmo.errors import CheckpointError, DataError
+from elmo.files.text_files import find_shards, read_lines
+from elmo.models.model_folder import Model
+from elmo.network.bilm import BiLM
+from elmo.network.softmax import Head
+from elmo.pretraining.batches import WordEncoder, pack_sentences
+from elmo.pretraining.corpus import TokenCache, split_line
+from elmo.text.vocabulary import UNKNOWN
+
+POSITIONS_AT_ONCE = 4096
+# Sentences are sorted by length within so many batches, so that any stream of them will do.
+BATCHES_SORTED = 32
+
+
+@dataclass(frozen=True)
+class Perplexity:
+    """What was measured; a direction that a model does not have is absent."""
+
+    forward: float | None
+    backward: float | None
+    mean: float
+    bits_per_character: float
+    unknown_rate: float
+    tokens: int
+    tokens_per_second: float
+
+    def describe(self) -> str:
+        """The perplexities in words."""
+        named = {"forward": self.forward, "backward": self.backward, "mean": self.mean}
+        return ", ".join(
+            f"{value:.2f} {name}" for name, value in named.items() if value is not None
+        )
+
+
+@torch.no_grad()
+def measure(
+    bilm: BiLM, head: Head, encoder: WordEncoder, sentences: Iterable[Sequence[str]]
+) -> Perplexity:
+    """The perplexity of sentences, their ends included; the mean is that of the directions."""
+    started_at = time.perf_counter()
+    was_training = bilm.training
+    bilm.eval()
+    directions = bilm.config.directions
+    totals = torch.zeros(len(directions), dtype=torch.float64)
+    n_positions = n_tokens = n_unknown = n_characters = n_unknown_bytes = 0
+    for some in _batches(sentences):
+        totals += _nll_of_directions(bilm, head, encoder, some)
+        words = [word for sentence in some for word in sentence]
+        unknown = [
+            word
+            for word, number in zip(words, encoder.vocabulary.ids(words), strict=True)
+            if number == UNKNOWN
+        ]
+        n_tokens += len(words)
+        n_positions += len(words) + len(some)
+        n_unknown += len(unknown)
+        n_characters += sum(map(len, words)) + len(words)
+        n_unknown_bytes += sum(len(word.encode("utf-8", "surrogatepass")) + 1 for word in unknown)
+    bilm.train(was_training)
+    if not n_tokens:
+        raise DataError("no words to measure; expected text; name a file that holds some")
+    perplexities = (totals / n_positions).exp().tolist()
+    named = dict(zip(directions, perplexities, strict=True))
+    # "Unknown" is not yet the word: to be fair to larger vocabularies it is then spelt out, a
+    # byte at a time and all bytes alike.
+    spelling = n_unknown_bytes * 8 * math.log(2)
+    nats = float(totals.mean()) + spelling
+    return Perplexity(
+        forward=named.get("forward"),
+        backward=named.get("backward"),
+        mean=sum(perplexities) / len(perplexities),
+        bits_per_character=nats / math.log(2) / n_characters,
+        unknown_rate=n_unknown / n_tokens,
+        tokens=n_tokens,
+        tokens_per_second=n_tokens / (time.perf_counter() - started_at),
+    )
+
+
+def measure_text(model: Model, pattern: str, *, is_tokenised: bool) -> Perplexity:
+    """The perplexity of the text in files, in memory that does not grow with them."""
+    if model.head is None or model.vocabulary is None:
+        raise CheckpointError(
+            "the model has no head, expected one to predict words; give the official softmax and "
+            "vocabulary, or train a head with `elmo finetune`"
+        )
+    sentences = (
+        words
+        for shard in find_shards(pattern)
+        for line in read_lines(shard)
+        for words in split_line(line, is_tokenised=is_tokenised)
+    )
+    return measure(model.bilm, model.head, WordEncoder.of(model), sentences)
+
+
+def sample_sentences(cache: TokenCache, n_sentences: int | None) -> Iterator[list[str]]:
+    """So many sentences spread evenly over a text, always the same; without a number all."""
+    n_all = cache.counts.n_sentences
+    n_chosen = min(n_all, n_sentences or n_all)
+    for number in range(n_chosen):
+        yield cache.sentence(number * n_all // n_chosen)
+
+
+def _nll_of_directions(
+    bilm: BiLM, head: Head, encoder: WordEncoder, sentences: list[Sequence[str]]
+) -> torch.Tensor:
+    """The summed negative log-likelihood of each direction."""
+    device = next(bilm.parameters()).device
+    batch = pack_sentences(sentences, encoder, bilm.config.directions).to(device)
+    layers, _ = bilm.run(
+        bilm.token_vectors(batch.char_ids),
+        batch.index,
+        batch.batch_sizes,
+        bilm.initial_state(len(sentences)),
+    )
+    return torch.stack(
+        [
+            head.nll(hidden, targets).sum(dtype=torch.float64)
+            for hidden, targets in zip(layers[-1], batch.targets, strict=True)
+        ]
+    ).cpu()
+
+
+def _batches(sentences: Iterable[Sequence[str]]) -> Iterator[list[Sequence[str]]]:
+    """Sentences of like length together, about as many positions each time."""
+    waiting: list[Sequence[str]] = []
+    n_waiting = 0
+    for sentence in sentences:
+        waiting.append(sentence)
+        n_waiting += len(sentence) + 1
+        if n_waiting >= BATCHES_SORTED * POSITIONS_AT_ONCE:
+            yield from _cut(waiting)
+            waiting, n_waiting = [], 0
+    yield from _cut(waiting)
+
+
+def _cut(sentences: list[Sequence[str]]) -> Iterator[list[Sequence[str]]]:
+    batch: list[Sequence[str]] = []
+    n_positions = 0
+    for sentence in sorted(sentences, key=len):
+        if batch and n_positions + len(sentence) + 1 > POSITIONS_AT_ONCE:
+            yield batch
+            batch, n_positions = [], 0
+        batch.append(sentence)
+        n_positions += len(sentence) + 1
+    if batch:
+        yield batch

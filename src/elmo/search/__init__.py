@@ -1,0 +1,1 @@
+"""Find words in context: indexes, neighbors, WordNet."""

@@ -1,0 +1,142 @@
+"""The package's own sentences, to find neighbours in when no text is named.
+
+In: a model. Out: what a `WordIndex` gives. There are too many sentences to embed them all at every
+start, and too few to be worth a folder of vectors: those with a word are embedded when it is asked
+for. Any word is looked for in a part of them that is embedded once.
+Shapes: N occurrences, L+1 layers, D width, P projection.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from itertools import chain
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from elmo.api import Elmo
+from elmo.inference.occurrence import Occurrence
+from elmo.inference.results import Layers
+from elmo.search.index import Neighbor, SimilarWord, one_mix
+from elmo.search.wordnet.sentences import read_examples, read_written
+
+# What one processor embeds in a second or so with a small model.
+MOST_SENTENCES_WITH_A_WORD = 1000
+SENTENCES_FOR_ANY_WORD = 1000
+N_WORDS = 5000  # the most frequent ones, which are looked through for words spelt alike
+N_REMEMBERED = 32  # words whose sentences stay embedded
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class _Occurrences:
+    """Words where they stand, and their layers."""
+
+    occurrences: list[Occurrence]
+    layers: NDArray[np.float32]  # (L+1, N, D)
+
+
+class ExampleIndex:
+    """Sentences that are embedded when a word of theirs is asked for."""
+
+    def __init__(self, elmo: Elmo, sentences: Sequence[Sequence[str]] | None = None) -> None:
+        """Take a model, and other sentences than the package's own if they are given."""
+        self.sentences = default_sentences() if sentences is None else sentences
+        self.projection_dim = elmo.bilm.config.lstm.projection_dim
+        self._elmo = elmo
+        self._numbers: defaultdict[str, list[int]] = defaultdict(list)
+        for number, tokens in enumerate(self.sentences):
+            for word in {token.casefold() for token in tokens}:
+                self._numbers[word].append(number)
+        self._with_word = lru_cache(N_REMEMBERED)(self._embed_with_word)
+
+    def __len__(self) -> int:
+        """Tokens that can be found."""
+        return sum(map(len, self.sentences))
+
+    def mix_weights(self, mix: Layers, *, any_word: bool) -> NDArray[np.float32]:
+        """The weights (L+1,) of a mix of layers; each can be searched by."""
+        return one_mix(mix, self._elmo.n_layers)
+
+    def nearest(
+        self,
+        layers: Array,
+        k: int,
+        *,
+        word: str | None = None,
+        mix: Layers = "top",
+        besides: Sequence[str] | None = None,
+    ) -> list[Neighbor]:
+        """As `WordIndex.nearest`; without a word, among a part of the sentences."""
+        weights = self.mix_weights(mix, any_word=word is None)
+        found = self._of_any_word if word is None else self._with_word(word.casefold())
+        vectors = np.tensordot(weights, found.layers, axes=1)  # (N, D)
+        cosines = _cosines(weights @ layers.astype(np.float32), vectors)
+        seen = {tuple(besides or ())}
+        nearest: list[Neighbor] = []
+        for place in np.argsort(-cosines, kind="stable").tolist():
+            occurrence = found.occurrences[place]
+            if len(nearest) < k and tuple(occurrence.tokens) not in seen:
+                seen.add(tuple(occurrence.tokens))
+                nearest.append(Neighbor(occurrence, float(cosines[place])))
+        return nearest
+
+    def similar_words(self, vector: Array, k: int, *, besides: str = "") -> list[SimilarWord]:
+        """As `WordIndex.similar_words`, of the most frequent words."""
+        cosines = _cosines(vector.astype(np.float32), self._word_vectors)
+        order = np.argsort(-cosines, kind="stable").tolist()
+        others = (place for place in order if self._words[place] != besides.casefold())
+        return [
+            SimilarWord(self._words[place], float(cosines[place]))
+            for place, _ in zip(others, range(k), strict=False)
+        ]
+
+    def _embed_with_word(self, word: str) -> _Occurrences:
+        numbers = _spread(self._numbers.get(word, []), MOST_SENTENCES_WITH_A_WORD)
+        return self._embed([self.sentences[number] for number in numbers], word)
+
+    @cached_property
+    def _of_any_word(self) -> _Occurrences:
+        return self._embed(_spread(self.sentences, SENTENCES_FOR_ANY_WORD), None)
+
+    def _embed(self, sentences: Sequence[Sequence[str]], word: str | None) -> _Occurrences:
+        occurrences: list[Occurrence] = []
+        layers = [np.empty((self._elmo.n_layers, 0, self._elmo.output_dim), dtype=np.float32)]
+        for tokens, embedded in zip(sentences, self._elmo.stream(sentences), strict=True):
+            places = [k for k, token in enumerate(tokens) if word in (None, token.casefold())]
+            occurrences += [Occurrence(tokens, place) for place in places]
+            layers.append(embedded.layers[:, places])
+        return _Occurrences(occurrences, np.concatenate(layers, axis=1))
+
+    @cached_property
+    def _words(self) -> list[str]:
+        counts = Counter(token.casefold() for token in chain.from_iterable(self.sentences))
+        return [word for word, _ in counts.most_common(N_WORDS)]
+
+    @cached_property
+    def _word_vectors(self) -> Array:
+        with torch.inference_mode():
+            return self._elmo.embedder.memory.vectors(self._words).float().cpu().numpy()
+
+
+def default_sentences() -> list[Sequence[str]]:
+    """The package's sentences, each once: our own and WordNet's."""
+    examples = chain(read_written(), read_examples())
+    return list({tuple(example.tokens): example.tokens for example in examples}.values())
+
+
+def _spread(values: Sequence[Any], most: int) -> list[Any]:
+    """At most so many, from all parts alike."""
+    n_values = min(most, len(values))
+    return [values[k * len(values) // n_values] for k in range(n_values)]
+
+
+def _cosines(vector: Array, vectors: Array) -> Array:
+    """(D,), (N, D) -> (N,); with nothing a cosine of 0."""
+    lengths = np.linalg.norm(vectors, axis=1) * np.linalg.norm(vector)
+    cosines: Array = vectors @ vector / np.where(lengths > 0, lengths, 1)
+    return cosines

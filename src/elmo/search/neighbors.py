@@ -1,0 +1,94 @@
+"""Neighbours of a word in its sentence: where a text uses it alike, and what is merely spelt alike.
+
+In: a model, the index of a text, and an `Occurrence`. Out: `Neighbors`: the nearest occurrences in
+the text, and beside them the nearest words without any context (layer 0).
+Shapes: L+1 layers, T tokens, D width.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from numpy.typing import NDArray
+
+from elmo.api import Elmo
+from elmo.inference.occurrence import Occurrence
+from elmo.inference.results import Layers
+from elmo.search.build import passing_index, read_sentences
+from elmo.search.examples import ExampleIndex
+from elmo.search.index import Neighbor, SimilarWord, WordIndex
+
+Index = WordIndex | ExampleIndex
+
+
+@dataclass(frozen=True)
+class Neighbors:
+    """What is near a word, best first."""
+
+    in_context: list[Neighbor]
+    without_context: list[SimilarWord]
+
+    def to_mapping(self) -> dict[str, Any]:
+        """Plain values, ready for JSON."""
+        return {
+            "in_context": [
+                {
+                    "tokens": list(neighbor.occurrence.tokens),
+                    "position": neighbor.occurrence.position,
+                    "similarity": neighbor.similarity,
+                }
+                for neighbor in self.in_context
+            ],
+            "without_context": [
+                {"word": word.word, "similarity": word.similarity} for word in self.without_context
+            ],
+        }
+
+
+def find_neighbors(
+    elmo: Elmo,
+    index: Index,
+    occurrence: Occurrence,
+    k: int,
+    *,
+    layers: Layers = "top",
+    any_word: bool = False,
+) -> Neighbors:
+    """The `k` nearest occurrences of the same word, or of any, and the `k` nearest words."""
+    embedded = elmo.embed([occurrence.tokens])[0]
+    return search(index, occurrence, embedded.layers, k, layers=layers, any_word=any_word)
+
+
+def search(
+    index: Index,
+    occurrence: Occurrence,
+    sentence_layers: NDArray[Any],
+    k: int,
+    *,
+    layers: Layers = "top",
+    any_word: bool = False,
+) -> Neighbors:
+    """The same for a sentence whose layers (L+1, T, D) are known."""
+    word_layers = sentence_layers[:, occurrence.position]  # (L+1, D)
+    return Neighbors(
+        index.nearest(
+            word_layers,
+            k,
+            word=None if any_word else occurrence.word,
+            mix=layers,
+            besides=occurrence.tokens,
+        ),
+        index.similar_words(word_layers[0, : index.projection_dim], k, besides=occurrence.word),
+    )
+
+
+def open_index(elmo: Elmo, source: Path | None = None) -> Index:
+    """The index that a folder holds, or one of a text file for as long as it is used.
+
+    Without a source: the sentences of the package.
+    """
+    if source is None:
+        return ExampleIndex(elmo)
+    if source.is_dir():
+        return WordIndex(source, elmo)
+    return passing_index(elmo, read_sentences([source]))

@@ -1,0 +1,134 @@
+"""The vectors of an indexed text: float16, appended to files, mapped from them, compared exactly.
+
+In: the layers of sentences, one after the other. Out: the cosine of any mix of layers between
+tokens and one vector. Layer 0 is the same in every context, so it is kept once a word; products of
+a token's layers with each other are kept, so that the length of a mix needs no second look at it.
+Shapes: N tokens, U distinct words, L layers above layer 0, D width, P projection.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from elmo.network.config import BiLMConfig
+
+PRODUCTS, WORD_OF = "products.bin", "word_of.bin"
+WORDS, WORD_LENGTHS = "words.bin", "word_lengths.bin"
+# As many tokens as stay in the processor's cache.
+ROWS_AT_ONCE = 4096
+
+Array = NDArray[Any]
+Numbers = NDArray[np.int64]
+# Appends the layers (L+1, T, D) of some tokens, and the numbers of their words (T,).
+PutLayers = Callable[[Array, Numbers], None]
+
+
+def layer_file(number: int) -> str:
+    """The name of the file with one of the layers above layer 0."""
+    return f"layer-{number}.bin"
+
+
+@contextmanager
+def new_vectors(folder: Path, n_layers: int) -> Iterator[PutLayers]:
+    """Give what appends tokens to new files of a folder; layer 0 is for `IndexedWords` to write."""
+    with ExitStack() as stack:
+
+        def new(name: str) -> Any:  # noqa: ANN401 - a file
+            return stack.enter_context((folder / name).open("wb"))
+
+        contexts = [new(layer_file(number)) for number in range(1, n_layers + 1)]
+        products, word_of = new(PRODUCTS), new(WORD_OF)
+
+        def put(layers: Array, word_numbers: Numbers) -> None:
+            rounded = layers.astype(np.float16)
+            for file, layer in zip(contexts, rounded[1:], strict=True):
+                file.write(layer.data)
+            kept = rounded.astype(np.float32)
+            products.write(np.einsum("lnd,mnd->nlm", kept, kept).tobytes())
+            word_of.write(word_numbers.data)
+
+        yield put
+
+
+@dataclass(frozen=True)
+class IndexedVectors:
+    """The vectors of N tokens, of which `word_of` (N,) tells the word's number."""
+
+    contexts: list[Array]  # L of (N, D), float16
+    products: Array  # (N, L+1, L+1), float32
+    words: Array  # (U, P), float16
+    word_lengths: Array  # (U,), float32
+    word_of: Numbers
+
+    @staticmethod
+    def open(folder: Path, config: BiLMConfig) -> "IndexedVectors":
+        """Map a folder's files; raises OSError or ValueError if they are not all there."""
+        n_layers = config.lstm.n_layers
+
+        def mapped(name: str, dtype: type, *shape: int) -> Array:
+            # Copy on write: torch takes no array that is read-only, and nothing is written.
+            flat = np.memmap(folder / name, dtype, "c").view(np.ndarray)
+            return flat.reshape(-1, *shape)
+
+        layers = range(1, n_layers + 1)
+        contexts = [mapped(layer_file(k), np.float16, config.output_dim) for k in layers]
+        products = mapped(PRODUCTS, np.float32, n_layers + 1, n_layers + 1)
+        words = mapped(WORDS, np.float16, config.lstm.projection_dim)
+        word_lengths = mapped(WORD_LENGTHS, np.float32)
+        word_of = mapped(WORD_OF, np.int64)
+        if any(len(part) != len(word_of) for part in (*contexts, products)):
+            raise ValueError(f"{len(contexts[0])} vectors for {len(word_of)} tokens")
+        if len(words) != len(word_lengths):
+            raise ValueError(f"{len(words)} vectors and {len(word_lengths)} lengths of words")
+        return IndexedVectors(contexts, products, words, word_lengths, word_of)
+
+    def cosines(self, vector: Array, weights: Array, rows: Numbers | None = None) -> Array:
+        """Between a vector (D,) and the mix of layers (L+1,) of some tokens, or of all: (n,)."""
+        chosen: Numbers | slice = slice(None) if rows is None else rows
+        wanted = torch.from_numpy(vector)
+        dots = np.zeros(len(self.word_of[chosen]), np.float32)
+        if weights[0]:
+            # Layer 0 is there for each direction, and the same for all tokens of a word.
+            copies = wanted.reshape(-1, self.words.shape[1]).sum(0)
+            words, places = np.unique(self.word_of[chosen], return_inverse=True)
+            dots += weights[0] * _dots(self.words, copies, words)[places]
+        for layer, weight in zip(self.contexts, weights[1:], strict=True):
+            if weight:
+                dots += weight * _dots(layer, wanted, rows)
+        squares = np.einsum("nlm,l,m->n", self.products[chosen], weights, weights)
+        lengths = np.sqrt(np.maximum(squares, 0)) * float(wanted.norm())
+        cosines: Array = dots / np.maximum(lengths, 1e-12)
+        return cosines
+
+    def mixed(self, weights: Array, rows: slice) -> Array:
+        """The mix of layers (L+1,) of tokens that stand together: (n, D), float32."""
+        words = self.words[self.word_of[rows]].astype(np.float32)  # (n, P), for each direction
+        mix: Array = weights[0] * np.tile(words, self.contexts[0].shape[1] // words.shape[1])
+        for layer, weight in zip(self.contexts, weights[1:], strict=True):
+            if weight:
+                mix += weight * layer[rows].astype(np.float32)
+        return mix
+
+    def word_cosines(self, vector: Array) -> Array:
+        """Between a vector (P,) and layer 0 of every word: (U,)."""
+        wanted = torch.from_numpy(vector)
+        lengths = self.word_lengths * float(wanted.norm())
+        cosines: Array = _dots(self.words, wanted, None) / np.maximum(lengths, 1e-12)
+        return cosines
+
+
+def _dots(layer: Array, wanted: torch.Tensor, rows: Numbers | None) -> Array:
+    """The products of some tokens of a layer (N, D), or of all, with one vector: (n,)."""
+    n_rows = len(layer) if rows is None else len(rows)
+    dots = torch.empty(n_rows)
+    for first in range(0, n_rows, ROWS_AT_ONCE):
+        some = slice(first, first + ROWS_AT_ONCE)
+        part = layer[some] if rows is None else layer[rows[some]]
+        dots[some] = torch.from_numpy(part).float() @ wanted
+    return dots.numpy()

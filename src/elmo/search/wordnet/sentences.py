@@ -1,0 +1,75 @@
+"""Sentences that show a word in a known sense, as the package ships them.
+
+In: nothing. Out: `SenseExample`s: those of WordNet's glosses, and a few of our own for five words.
+"""
+
+import lzma
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from elmo.errors import DataError
+from elmo.files.text_files import read_lines
+from elmo.inference.occurrence import Occurrence
+from elmo.models.model_folder import written_whole
+
+SENTENCES = Path(__file__).with_name("sentences.txt.xz")
+WRITTEN = Path(__file__).with_name("written.txt")
+
+
+@dataclass(frozen=True)
+class SenseExample:
+    """A sentence that shows a sense of one of its words."""
+
+    key: str  # of the sense: "bow%1:10:00::"
+    position: int  # of the word
+    tokens: Sequence[str]
+
+    @property
+    def lemma(self) -> str:
+        """The word as dictionaries have it."""
+        return self.key.partition("%")[0]
+
+    @property
+    def word(self) -> str:
+        """The word as it is written here."""
+        return self.tokens[self.position]
+
+
+@cache
+def read_examples(path: Path = SENTENCES) -> list[SenseExample]:
+    """All examples, by their senses' keys."""
+    examples = []
+    for number, line in enumerate(read_lines(path), start=1):
+        key, _, rest = line.partition("\t")
+        position, _, text = rest.partition("\t")
+        tokens = text.split(" ")
+        if not position.isdecimal() or int(position) >= len(tokens) or "%" not in key:
+            raise DataError(
+                f"{path}:{number}: no example, expected a sense's key, the place of its word, and "
+                "tokens; make the file again with: python -m elmo.search.wordnet.make_sentences"
+            )
+        examples.append(SenseExample(key, int(position), tokens))
+    return examples
+
+
+@cache
+def read_written(path: Path = WRITTEN) -> list[SenseExample]:
+    """Our own examples, in which the word stands between asterisks."""
+    examples = []
+    for line in read_lines(path):
+        key, _, sentence = line.partition("\t")
+        occurrence = Occurrence.marked(sentence)
+        examples.append(SenseExample(key, occurrence.position, list(occurrence.tokens)))
+    return examples
+
+
+def write_examples(path: Path, examples: Iterable[SenseExample]) -> None:
+    """Write examples, one a line, compressed."""
+    lines = (
+        f"{example.key}\t{example.position}\t{' '.join(example.tokens)}\n" for example in examples
+    )
+    packed = lzma.compress("".join(lines).encode("utf-8"), preset=9 | lzma.PRESET_EXTREME)
+    with written_whole(path) as unfinished:
+        unfinished.write_bytes(packed)

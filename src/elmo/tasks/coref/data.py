@@ -1,0 +1,211 @@
+"""Documents with coreference, from CoNLL's columns.
+
+In: a file (plain, .gz, .xz). Out: `Document`s, whose clusters are sets of spans of tokens, counted
+over the whole document. In columns, `#begin document` starts one and the last field of a row says
+which mentions begin and end there: "(3", "3)", "(3)", several of them together or with "|" between.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from pathlib import Path
+from typing import Annotated
+
+from elmo.errors import DataError
+from elmo.files.text_files import read_whole_lines
+from elmo.settings import not_positive, raise_problems
+from elmo.text.tokenizer import split_text
+
+Span = tuple[int, int]  # first token, the one after the last
+Clusters = list[list[Span]]
+
+BEGIN = re.compile(r"#\s*begin document\b\s*(.*)")
+BRACKETS = re.compile(r"\(([^()|]+)\)|\(([^()|]+)|([^()|]+)\)")
+NOTHING = ("", "_", "-")  # what files have where no mention begins or ends
+SENTENCE_ENDS, CLOSERS = (".", "?", "!"), ("'", '"', "''", "\u2019", "\u201d", ")", "]")
+CONLL_2012_WORD, SHORT_WORD = 3, 1  # columns of the word in rows of many fields and of few
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CorefDataConfig:
+    """How files are read."""
+
+    word_column: Annotated[int | None, "from 0; absent: 3 as in CoNLL-2012, 1 in short rows"] = None
+    has_singletons: Annotated[bool, "entities mentioned once are clusters to be scored"] = False
+    skips_broken: Annotated[bool, "leave out mentions that do not close, and empty words"] = False
+    max_training_tokens: Annotated[int, "about: a longer document is cut into pieces"] = 800
+
+    def __post_init__(self) -> None:
+        """Check the numbers."""
+        raise_problems(self, not_positive(self, "max_training_tokens"))
+
+
+@dataclass(frozen=True, slots=True)
+class Pronoun:
+    """A question of GAP: whether a pronoun refers to the one name, to the other, or to neither."""
+
+    span: Span
+    names: tuple[Span, Span]
+    refers: tuple[bool, bool]
+    is_masculine: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """An example: clusters are absent where nobody gave them."""
+
+    name: str
+    sentences: tuple[tuple[str, ...], ...]
+    clusters: tuple[tuple[Span, ...], ...] | None = None
+    pronoun: Pronoun | None = None
+
+    @property
+    def tokens(self) -> list[str]:
+        """All tokens in order."""
+        return [token for sentence in self.sentences for token in sentence]
+
+
+def read_documents(path: Path, config: CorefDataConfig) -> list[Document]:
+    """The documents of a file in columns."""
+    documents: list[Document] = []
+    unfinished: _Unfinished | None = None
+    for number, line in enumerate(read_whole_lines(path), start=1):
+        line = line.rstrip("\r\n")
+        begins = BEGIN.match(line)
+        if begins:
+            if unfinished is not None:
+                documents.append(unfinished.finish())
+            name = f"{len(documents)} {begins[1]}".strip()
+            unfinished = _Unfinished(name, path, config)
+        elif not line.strip():
+            if unfinished is not None:
+                unfinished.end_sentence()
+        elif unfinished is None:
+            raise DataError(
+                f"{path}:{number}: {line[:40]!r} before any document, expected a line such as "
+                "'#begin document (name)'; add it, or name another file"
+            )
+        elif "\t" in line or not line.startswith("#"):  # '#end document', or a word that is a '#'
+            unfinished.add(line.split("\t") if "\t" in line else line.split(), number)
+    if unfinished is None:
+        raise DataError(
+            f"{path}: no document, expected '#begin document' before each; name another file"
+        )
+    return [*documents, unfinished.finish()]
+
+
+class _Unfinished:
+    """A document while it is read."""
+
+    def __init__(self, name: str, path: Path, config: CorefDataConfig) -> None:
+        self._name, self._path, self._config = name, path, config
+        self._sentences: list[list[str]] = [[]]
+        self._n_tokens = 0
+        self._open: dict[str, list[tuple[int, int]]] = {}  # of an entity: (token, line)
+        self._clusters: dict[str, set[Span]] = {}
+
+    def add(self, fields: Sequence[str], line: int) -> None:
+        """One more row."""
+        column = self._config.word_column
+        if column is None:
+            column = CONLL_2012_WORD if len(fields) > CONLL_2012_WORD + 1 else SHORT_WORD
+        if column >= len(fields) - 1:
+            raise DataError(
+                f"{self._path}:{line}: {len(fields)} columns, expected a word in column {column} "
+                "(counted from 0) and coreference in the last; mend the line, or set "
+                "data.word_column"
+            )
+        if fields[column].strip():
+            self._sentences[-1].append(fields[column].strip())
+            self._n_tokens += 1
+        elif not self._config.skips_broken:
+            raise self._broken(line, f"column {column} is empty, expected a word")
+        if fields[-1].strip() not in NOTHING:
+            self._pair(fields[-1].strip(), line)
+
+    def _pair(self, brackets: str, line: int) -> None:
+        """Mentions that begin or end at the newest token."""
+        if BRACKETS.sub("", brackets).strip("|"):
+            raise DataError(
+                f"{self._path}:{line}: {brackets!r} in the last column, expected mentions such as "
+                "(3, 3) or (3); mend the line"
+            )
+        for alone, begun, ended in BRACKETS.findall(brackets):
+            if alone:
+                self._clusters.setdefault(alone, set()).add((self._n_tokens - 1, self._n_tokens))
+            elif begun:
+                self._open.setdefault(begun, []).append((self._n_tokens - 1, line))
+            elif self._open.get(ended):
+                # The innermost: an entity may be named within its own description.
+                start, _ = self._open[ended].pop()
+                self._clusters.setdefault(ended, set()).add((start, self._n_tokens))
+            elif not self._config.skips_broken:
+                raise self._broken(line, f"{ended}) closes a mention, expected ({ended} before it")
+
+    def end_sentence(self) -> None:
+        """A blank line."""
+        if self._sentences[-1]:
+            self._sentences.append([])
+
+    def finish(self) -> Document:
+        """The document as it is now."""
+        still_open = min((line for left in self._open.values() for _, line in left), default=None)
+        if still_open is not None and not self._config.skips_broken:
+            raise self._broken(still_open, "a mention begins here, expected its end")
+        sentences = [tuple(sentence) for sentence in self._sentences if sentence]
+        if not sentences:
+            raise DataError(
+                f"{self._path}: document {self._name!r} has no words, expected some; leave it out"
+            )
+        if len(sentences) == 1:  # nobody has said where sentences end
+            sentences = split_tokens(sentences[0])
+        clusters = [tuple(sorted(spans)) for spans in self._clusters.values()]
+        if not self._config.has_singletons:
+            clusters = [spans for spans in clusters if len(spans) > 1]
+        return Document(self._name, tuple(sentences), tuple(sorted(clusters)))
+
+    def _broken(self, line: int, found_and_expected: str) -> DataError:
+        return DataError(
+            f"{self._path}:{line}: {found_and_expected}; mend the line, or set "
+            "data.skips_broken=true"
+        )
+
+
+def split_tokens(tokens: Sequence[str]) -> list[tuple[str, ...]]:
+    """Sentences of tokens: one ends after . ? ! and what closes with it."""
+    sentences: list[list[str]] = []
+    has_ended = True
+    for token in tokens:
+        if has_ended and not (sentences and token in (*SENTENCE_ENDS, *CLOSERS)):
+            sentences.append([])
+            has_ended = False
+        sentences[-1].append(token)
+        has_ended = has_ended or token in SENTENCE_ENDS
+    return [tuple(sentence) for sentence in sentences]
+
+
+def read_raw(lines: Iterable[str]) -> Document:
+    """A raw text, a paragraph a line."""
+    sentences = (sentence for line in lines for sentence in split_text(line))
+    return Document("text", tuple(tuple(sentence.tokens) for sentence in sentences))
+
+
+def cut(document: Document, max_tokens: int) -> Iterator[Document]:
+    """Pieces of whole sentences, as even as they can be; links between pieces are lost."""
+    ends = list(accumulate(map(len, document.sentences)))
+    n_pieces = -(-ends[-1] // max_tokens)
+    first, start = 0, 0
+    for piece in range(1, n_pieces + 1):
+        is_within = [end for end in ends[first:] if end <= piece * ends[-1] / n_pieces]
+        last = first + len(is_within)
+        if last == first:  # a sentence longer than its share
+            continue
+        stop = ends[last - 1]
+        clusters = (
+            tuple((a - start, b - start) for a, b in spans if a >= start and b <= stop)
+            for spans in document.clusters or ()
+        )
+        kept = tuple(spans for spans in clusters if len(spans) > 1)
+        yield Document(document.name, document.sentences[first:last], kept)
+        first, start = last, stop

@@ -1,0 +1,199 @@
+"""A trained task model in memory, and its folder: task.json, model.safetensors, words.txt.
+
+In: a task, its settings, its network. Out: a folder that is whole or not there at all; and back.
+The biLM is not in it but known by its hash, unless it was bundled: another biLM is refused, since
+the task model would read its vectors as noise.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+import elmo
+from elmo.api import Elmo
+from elmo.errors import CheckpointError
+from elmo.models.model_folder import fill, written_whole
+from elmo.settings import from_mapping, to_mapping
+from elmo.tasks import find_task
+from elmo.tasks.batches import batches_by_length
+from elmo.tasks.config import TaskConfig
+from elmo.tasks.inputs import TokenVectors
+from elmo.tasks.layer_cache import LayerSource
+from elmo.tasks.task import AnyModel, AnyTask, Inventory
+from elmo.tasks.word_table import WordList, WordTable
+from elmo.text.vocabulary import read_list, write_list
+
+FORMAT_VERSION = 1
+SETTINGS, WEIGHTS, WORDS, BILM = "task.json", "model.safetensors", "words.txt", "bilm"
+FIXED_WORDS = "tokens.words.fixed"
+EXAMPLES_AT_ONCE = 512
+
+
+@dataclass(frozen=True)
+class TrainedTask:
+    """A task with a network."""
+
+    task: AnyTask
+    config: TaskConfig
+    inventory: Inventory
+    model: AnyModel
+
+    def predict(self, examples: Iterable[Any]) -> Iterator[Any]:
+        """A prediction for each of any number of examples, in their order."""
+        remaining = iter(examples)
+        while some := list(islice(remaining, EXAMPLES_AT_ONCE)):
+            yield from self._predict(some)
+
+    def measure(self, examples: Sequence[Any]) -> dict[str, float]:
+        """The scores of the predictions for examples that say what is right."""
+        return self.task.score(examples, list(self.predict(examples)))
+
+    def read(self, path: Path) -> list[Any]:
+        """The examples of a data file, to measure or predict."""
+        return self.task.read(path, self.config, is_training=False)
+
+    @torch.inference_mode()
+    def _predict(self, examples: Sequence[Any]) -> list[Any]:
+        was_training = self.model.training
+        self.model.eval()
+        lengths = [self.task.length(example) for example in examples]
+        predictions: list[Any] = [None] * len(examples)
+        with self._hold_layers(examples):
+            for batch in batches_by_length(lengths, self.config.train.batch_size):
+                found = self.model.predict([examples[k] for k in batch])
+                for k, prediction in zip(batch, found, strict=True):
+                    predictions[k] = prediction
+        self.model.train(was_training)
+        return predictions
+
+    def _hold_layers(self, examples: Sequence[Any]) -> AbstractContextManager[None]:
+        """Many sentences are embedded faster together than batch by batch."""
+        source = self.model.tokens.source
+        sentences = (tokens for example in examples for tokens in self.task.sentences(example))
+        return nullcontext() if source is None else source.held(sentences)
+
+    def save(self, folder: Path, bilm_path: str | None, scores: dict[str, float]) -> None:
+        """Write the folder; an older model in its place is replaced only when this one is whole."""
+        words, source = self.model.tokens.words, self.model.tokens.source
+        settings = {
+            "format_version": FORMAT_VERSION,
+            "version": elmo.__version__,
+            "task": self.task.name,
+            "config": to_mapping(self.config),
+            "inventory": self.inventory,
+            "words": None
+            if words is None
+            else {"dim": words.dim, "n_trained": len(words.words.trained)},
+            "bilm": None if source is None else {"sha256": source.bilm_sha256, "path": bilm_path},
+            "scores": scores,
+        }
+        with written_whole(folder) as unfinished:
+            unfinished.mkdir(parents=True)
+            (unfinished / SETTINGS).write_text(json.dumps(settings, indent=1) + "\n")
+            if words is not None:
+                write_list(unfinished / WORDS, (*words.words.trained, *words.words.fixed))
+            save_file(_tensors(self.model), unfinished / WEIGHTS)
+
+
+def is_task_folder(folder: Path) -> bool:
+    """Whether a folder holds a trained task model, or the run of one."""
+    return (_model_folder(folder) / SETTINGS).is_file()
+
+
+def open_task(
+    folder: Path, opened: Elmo | None = None, bilm_path: Path | None = None
+) -> TrainedTask:
+    """Read a task model, with a biLM that is open, at a path, in the folder, or where it was."""
+    folder = _model_folder(folder)
+    settings = _read_settings(folder / SETTINGS)
+    task = find_task(settings["task"])
+    config = from_mapping(type(task.defaults()), settings["config"], str(folder / SETTINGS))
+    source = None
+    if config.elmo is not None:
+        found = opened or Elmo.load(_find_bilm(folder, settings["bilm"], bilm_path))
+        source = LayerSource(found, config.elmo)
+        _check_bilm(folder, source, settings["bilm"])
+    words = _read_words(folder, settings["words"], config)
+    tokens = TokenVectors(config, words, source)
+    model = task.build(config, tokens, settings["inventory"])
+    _fill(model, folder / WEIGHTS)
+    return TrainedTask(task, config, settings["inventory"], model.eval())
+
+
+def _model_folder(folder: Path) -> Path:
+    """A run's folder holds its model in a folder of its own."""
+    return folder / "model" if (folder / "model" / SETTINGS).is_file() else folder
+
+
+def _read_settings(path: Path) -> dict[str, Any]:
+    try:
+        settings = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise CheckpointError(
+            f"{path}: cannot be read ({error}); expected a trained task model; name the folder "
+            "that `elmo train` wrote"
+        ) from error
+    version = settings.get("format_version") if isinstance(settings, dict) else None
+    if type(version) is not int or not 1 <= version <= FORMAT_VERSION:
+        raise CheckpointError(
+            f"{path}: format_version is {version!r}, expected at most {FORMAT_VERSION}; upgrade "
+            "this package, or name a folder that `elmo train` wrote"
+        )
+    return dict(settings)
+
+
+def _find_bilm(folder: Path, known: dict[str, str], given: Path | None) -> Path:
+    if given is not None:
+        return given
+    if (folder / BILM).is_dir():
+        return folder / BILM
+    return Path(known["path"])
+
+
+def _check_bilm(folder: Path, source: LayerSource, known: dict[str, str]) -> None:
+    if source.bilm_sha256 != known["sha256"]:
+        raise CheckpointError(
+            f"{folder}: the biLM given has the hash {source.bilm_sha256[:16]}, expected "
+            f"{known['sha256'][:16]}, with which this task model was trained ({known['path']}); "
+            "give that one with -m"
+        )
+
+
+def _read_words(folder: Path, known: dict[str, int] | None, config: TaskConfig) -> WordTable | None:
+    if known is None or config.words is None:
+        return None
+    words = read_list(folder / WORDS)
+    n_trained = known["n_trained"]
+    listed = WordList(
+        tuple(words[:n_trained]), tuple(words[n_trained:]), config.words.is_lowercased
+    )
+    return WordTable(listed, known["dim"], is_trained=False)
+
+
+def _tensors(model: AnyModel) -> dict[str, Tensor]:
+    """All numbers of a model, those that no training changes included."""
+    everything = model.state_dict()
+    if model.tokens.words is not None:
+        everything[FIXED_WORDS] = model.tokens.words.fixed
+    return {name: tensor.detach().cpu().contiguous() for name, tensor in everything.items()}
+
+
+def _fill(model: AnyModel, path: Path) -> None:
+    try:
+        tensors = load_file(path)
+    except (OSError, SafetensorError) as error:
+        raise CheckpointError(
+            f"{path}: not a whole safetensors file ({error}); copy it again, or train again"
+        ) from error
+    if model.tokens.words is not None and FIXED_WORDS in tensors:
+        model.tokens.words.fixed.copy_(tensors.pop(FIXED_WORDS))
+    fill(model, tensors, str(path))

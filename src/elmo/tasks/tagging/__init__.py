@@ -1,0 +1,1 @@
+"""Sequence tagging: named entities, parts of speech, chunks."""

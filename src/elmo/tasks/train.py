@@ -1,0 +1,110 @@
+"""Train a task: from data files to a run's folder, stopped and resumed at will.
+
+In: a task, its settings, the paths of its data, a biLM and word vectors if they are wanted. Out:
+the folder of the run, with its model, and how it went.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from elmo.api import Elmo
+from elmo.models import ENGLISH, model_folder
+from elmo.settings import to_mapping
+from elmo.tasks.batches import draw_share
+from elmo.tasks.config import TaskConfig
+from elmo.tasks.inputs import TokenVectors
+from elmo.tasks.layer_cache import LayerSource
+from elmo.tasks.learner import TaskTrainer
+from elmo.tasks.saved import BILM, TrainedTask
+from elmo.tasks.task import AnyTask
+from elmo.tasks.word_table import WordTable
+from elmo.training.budget import Budget
+from elmo.training.run_folder import RunFolder
+from elmo.vectors.static import StaticVectors
+
+
+def train_task(
+    task: AnyTask,
+    config: TaskConfig,
+    train: Path,
+    dev: Path,
+    out: Path,
+    *,
+    bilm: Path | None = None,
+    static: Path | None = None,
+    cache: Path | None = None,
+    bundle: bool = False,
+    budget: Budget | None = None,
+) -> dict[str, Any] | None:
+    """Train a task model, or go on with the run that `out` holds; nothing where it was stopped.
+
+    `bilm` is read where the settings have ELMo, `static` where they have words. `cache` is where
+    the biLM's layers are kept, to share them between runs; `bundle` puts the biLM beside the model.
+    """
+    examples = {
+        "train": task.read(train, config, is_training=True),
+        "dev": task.read(dev, config, is_training=False),
+    }
+    vectors = None if static is None else StaticVectors.read(static)
+    source = None
+    if config.elmo is not None:
+        opened = Elmo.load() if bilm is None else Elmo.load(bilm)
+        source = LayerSource(opened, config.elmo, cache or out / "cache")
+    run = RunFolder(out)
+    identity: dict[str, Any] = {"task": task.name, "config": to_mapping(config)}
+    for name, path in (("train", train), ("dev", dev), ("static", static)):
+        identity[f"{name}_sha256"] = None if path is None else model_folder.sha256(path)
+    identity["bilm_sha256"] = None if source is None else source.bilm_sha256
+    with run.claim(identity):
+        units = [task.unit(example) for example in examples["train"]]
+        numbers = draw_share(units, config.train.share, config.train.seed)
+        learned = [examples["train"][k] for k in numbers]
+        trained = build_trained(task, config, learned, source, vectors)
+        if source is not None:
+            _keep_layers(source, task, examples["train"], learned)
+            _keep_layers(source, task, examples["dev"], examples["dev"])
+        place = None if source is None else _place_of(bilm)
+        trainer = TaskTrainer(trained, learned, examples["dev"], run, place, budget or Budget())
+        result = trainer.fit()
+        if result is not None and bundle and source is not None:
+            model_folder.save(run.model / BILM, source.elmo.model)
+        return result
+
+
+def build_trained(
+    task: AnyTask,
+    config: TaskConfig,
+    examples: list[Any],
+    source: LayerSource | None,
+    static: StaticVectors | None = None,
+) -> TrainedTask:
+    """A task model at its start, as its training examples and its seed make it."""
+    torch.manual_seed(config.train.seed)
+    words = None
+    if config.words is not None:
+        sentences = (tokens for example in examples for tokens in task.sentences(example))
+        words = WordTable.build(config.words, sentences, static)
+    inventory = task.inventory(examples, config)
+    model = task.build(config, TokenVectors(config, words, source), inventory)
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    return TrainedTask(task, config, inventory, model.to(device))
+
+
+def _keep_layers(
+    source: LayerSource, task: AnyTask, examples: list[Any], needed: list[Any]
+) -> None:
+    """Have the layers of those that are needed, in the file of all if there is such."""
+    all_sentences = [tokens for example in examples for tokens in task.sentences(example)]
+    if source.has(all_sentences):
+        source.keep(all_sentences)
+    else:
+        source.keep(tokens for example in needed for tokens in task.sentences(example))
+
+
+def _place_of(bilm: Path | None) -> str:
+    """How the biLM is found again: by the name of the package's own, or by its whole path."""
+    if bilm is None or not bilm.exists():
+        return str(bilm or ENGLISH)
+    return str(bilm.resolve())

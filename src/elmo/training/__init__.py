@@ -1,0 +1,1 @@
+"""What every training run needs: budget, checkpoints, metrics, optimizers, processes."""

@@ -1,0 +1,1 @@
+"""Embed a whole corpus into a folder of Parquet shards."""

@@ -1,0 +1,240 @@
+"""Files of vectors, .npz, .h5, .jsonl, .parquet: written by sentences, whole or not there at all.
+
+In: sentences with their vectors. Out: the file. Keys of .npz and .h5 are the sentences' numbers
+from "0"; .h5 is laid out as the old `allennlp elmo` command's, so that what read those reads these.
+"""
+
+import json
+import zipfile
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any, Protocol
+
+import h5py
+import numpy as np
+from numpy.typing import NDArray
+
+from elmo.errors import ConfigError, DataError, needs_extra
+from elmo.models.model_folder import written_whole
+
+Vectors = NDArray[np.floating[Any]]  # (T, D), or (K, T, D) for several layers
+
+# A reader takes one group of rows at a time: 32 MB of float32 vectors of 1024.
+ROW_GROUP_TOKENS = 8192
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A sentence of an input: its tokens, its text as it stood there, and their places in that."""
+
+    tokens: list[str]
+    text: str
+    offsets: list[tuple[int, int]] | None = None  # none if the text was given as tokens
+    line: int = 0  # the number of its line in the input
+    start: int = 0  # the character of that line where the text starts
+
+
+class VectorFile(Protocol):
+    """A file that sentences are added to."""
+
+    def __init__(self, path: Path) -> None: ...
+
+    def add(self, entry: Entry, vectors: Vectors) -> None:
+        """Write the next sentence."""
+
+    def close(self) -> None:
+        """Write what stands at the file's end."""
+
+
+class NpzFile:
+    """NumPy's archive: "0" has the vectors of the first sentence, "tokens_0" its tokens."""
+
+    def __init__(self, path: Path) -> None:
+        self._archive = zipfile.ZipFile(path, "w")
+        self._n_sentences = 0
+
+    def add(self, entry: Entry, vectors: Vectors) -> None:
+        """Write the next sentence."""
+        self._add_array(str(self._n_sentences), vectors)
+        self._add_array(f"tokens_{self._n_sentences}", np.array(entry.tokens, dtype=np.str_))
+        self._n_sentences += 1
+
+    def close(self) -> None:
+        """Write the archive's directory."""
+        self._archive.close()
+
+    def _add_array(self, name: str, array: NDArray[Any]) -> None:
+        with self._archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+            np.lib.format.write_array(member, array, allow_pickle=False)
+
+
+class Hdf5File:
+    """HDF5: a dataset a sentence, and `sentence_to_index`, JSON from sentences to their keys."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = h5py.File(path, "w")
+        self._numbers: dict[str, str] = {}
+        self._n_sentences = 0
+
+    def add(self, entry: Entry, vectors: Vectors) -> None:
+        """Write the next sentence."""
+        key = str(self._n_sentences)
+        self._file.create_dataset(key, data=vectors)
+        # Raw text was never in the old files: splitting a sentence there gives its tokens.
+        self._numbers[entry.text if entry.offsets is None else " ".join(entry.tokens)] = key
+        self._n_sentences += 1
+
+    def close(self) -> None:
+        """Write the sentences' index."""
+        index = self._file.create_dataset("sentence_to_index", (1,), dtype=h5py.string_dtype())
+        index[0] = json.dumps(self._numbers)
+        self._file.close()
+
+
+class JsonLinesFile:
+    """A JSON object a line: tokens, text and offsets if it was raw, vectors."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = path.open("w", encoding="utf-8")
+
+    def add(self, entry: Entry, vectors: Vectors) -> None:
+        """Write the next sentence."""
+        known: dict[str, Any] = {"tokens": entry.tokens}
+        if entry.offsets is not None:
+            known |= {"text": entry.text, "offsets": entry.offsets}
+        opened = json.dumps(known, ensure_ascii=False).removesuffix("}")
+        self._file.write(f'{opened}, "vectors": {_json_numbers(vectors)}}}\n')
+
+    def close(self) -> None:
+        """Hand the last lines to the system."""
+        self._file.close()
+
+
+class ParquetFile:
+    """Parquet: a row a token; vectors are lists of fixed size, a column for each chosen layer.
+
+    A shard of a corpus says in every row which `file` it is of, and counts sentences from there.
+    """
+
+    def __init__(self, path: Path, file: str | None = None, first_sentence: int = 0) -> None:
+        with needs_extra("parquet"):
+            from pyarrow import parquet
+        self._parquet = parquet
+        self._path = path
+        self._file = file
+        self._writer: Any = None
+        self._waiting: list[tuple[int, Entry, Vectors]] = []
+        self._n_waiting_tokens = 0
+        self._next_sentence = first_sentence
+        self.no_vectors: Vectors | None = None  # of no token: a table of no rows has columns too
+        self._notes: dict[str, str] = {}
+
+    def note(self, name: str, text: str) -> None:
+        """Keep a text in the file's own metadata."""
+        self._notes[name] = text
+
+    def add(self, entry: Entry, vectors: Vectors) -> None:
+        """Write the next sentence, or keep it until there are enough for a group of rows."""
+        self._waiting.append((self._next_sentence, entry, vectors))
+        self._next_sentence += 1
+        self._n_waiting_tokens += len(entry.tokens)
+        if self._n_waiting_tokens >= ROW_GROUP_TOKENS:
+            self._write()
+
+    def close(self) -> None:
+        """Write what was kept, and the file's end."""
+        if self._waiting or self._writer is None:
+            self._write()
+        self._writer.add_key_value_metadata(self._notes)
+        self._writer.close()
+
+    def _write(self) -> None:
+        table = _token_table(self._waiting, self._file, self.no_vectors)
+        if self._writer is None:
+            # Vectors hardly shrink, and reading them is faster as they are.
+            squeezed = [name for name in table.column_names if not name.startswith("vector")]
+            self._writer = self._parquet.ParquetWriter(
+                self._path,
+                table.schema,
+                compression=dict.fromkeys(squeezed, "zstd"),
+                use_dictionary=["file", "token"],
+                write_page_checksum=True,
+            )
+        self._writer.write_table(table)
+        self._waiting, self._n_waiting_tokens = [], 0
+
+
+FORMATS: dict[str, type[VectorFile]] = {
+    ".npz": NpzFile,
+    ".h5": Hdf5File,
+    ".hdf5": Hdf5File,
+    ".jsonl": JsonLinesFile,
+    ".parquet": ParquetFile,
+}
+
+
+@contextmanager
+def new_vector_file(path: Path) -> Iterator[VectorFile]:
+    """A file to add sentences to; it takes its place when all went well, else nothing is left."""
+    if path.suffix not in FORMATS:
+        raise ConfigError(
+            f"{path}: the ending {path.suffix!r} says no format; expected one of "
+            f"{', '.join(FORMATS)}; rename the output"
+        )
+    if path.is_dir() or not path.parent.is_dir():
+        found = "is a folder" if path.is_dir() else "its folder does not exist"
+        raise DataError(f"{path}: {found}; expected a place for a new file; name another output")
+    with written_whole(path) as unfinished, closing(FORMATS[path.suffix](unfinished)) as file:
+        yield file
+
+
+def _token_table(
+    sentences: list[tuple[int, Entry, Vectors]], file: str | None, no_vectors: Vectors | None
+) -> Any:  # noqa: ANN401 - pyarrow's
+    """Numbered sentences with their vectors as a table with a row for each token."""
+    import pyarrow as pa
+
+    rows = [
+        (entry.line, number, token, *place)
+        for number, entry, _ in sentences
+        for token, place in zip_longest(entry.tokens, _places(entry), fillvalue=(None, None))
+    ]
+    kinds = {
+        "line": pa.int64(),
+        "sentence": pa.int64(),
+        "token": pa.string(),
+        "start": pa.int32(),
+        "end": pa.int32(),
+    }
+    columns = {
+        name: pa.array([row[k] for row in rows], kind)
+        for k, (name, kind) in enumerate(kinds.items())
+    }
+    if file is not None:
+        numbers = pa.array(np.zeros(len(rows), np.int32))
+        columns = {"file": pa.DictionaryArray.from_arrays(numbers, pa.array([file])), **columns}
+    every = [vectors for _, _, vectors in sentences]
+    every = every if no_vectors is None else [no_vectors, *every]
+    layers = [vectors if vectors.ndim == 3 else vectors[None] for vectors in every]  # (K, T, D)
+    n_layers = len(layers[0]) if layers else 0
+    for k in range(n_layers):
+        vectors = np.concatenate([layer[k] for layer in layers])
+        name = "vector" if n_layers == 1 else f"vector_{k}"
+        flat = pa.array(vectors.reshape(-1))
+        columns[name] = pa.FixedSizeListArray.from_arrays(flat, vectors.shape[1])
+    return pa.table(columns)
+
+
+def _places(entry: Entry) -> list[tuple[int, int]]:
+    """Where the tokens stand in their line."""
+    return [(entry.start + start, entry.start + end) for start, end in entry.offsets or []]
+
+
+def _json_numbers(array: Vectors) -> str:
+    """A nested list with the fewest digits that read back as the same numbers."""
+    if array.ndim == 1:
+        return f"[{', '.join(array.astype(np.str_))}]"
+    return f"[{', '.join(_json_numbers(part) for part in array)}]"

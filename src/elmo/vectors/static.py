@@ -1,0 +1,199 @@
+"""Static vectors: one for each word, whatever its context, as word2vec and GloVe have them.
+
+In: a file of theirs (text; plain, .gz or .xz), or words and vectors. Out: `StaticVectors`, which
+gives the vectors of words, and files in word2vec's formats.
+Shapes: V words of the file, N words that are looked up, D width.
+"""
+
+from array import array
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import isfinite
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from elmo.api import Elmo
+from elmo.errors import ConfigError, DataError
+from elmo.files.text_files import read_whole_lines
+from elmo.inference.results import Layers
+from elmo.models.model_folder import written_whole
+from elmo.text.vocabulary import read_list
+from elmo.vectors.embed_file import Reading, read_entries
+
+ENDINGS = (".txt", ".vec", ".bin")
+
+
+@dataclass(frozen=True)
+class StaticVectors:
+    """Words and their vectors."""
+
+    words: list[str]
+    vectors: NDArray[np.float32]  # (V, D)
+
+    @staticmethod
+    def read(path: Path) -> "StaticVectors":
+        """Read GloVe's or word2vec's text format; a word that comes twice is its first."""
+        rows: dict[str, int] = {}
+        numbers = array("f")
+        n_numbers: int | None = None
+        for line_number, line in enumerate(read_whole_lines(path), start=1):
+            fields = line.rstrip(" \r\n").split(" ")
+            if line_number == 1 and len(fields) == 2 and all(map(str.isdecimal, fields)):
+                continue  # word2vec's header
+            n_numbers = n_numbers or len(fields) - 1
+            # From the right: some words of GloVe's larger files hold spaces.
+            word, values = " ".join(fields[:-n_numbers]), fields[-n_numbers:]
+            if word and word not in rows:
+                rows[word] = len(rows)
+                numbers.extend(_parse(values, f"{path}:{line_number}"))
+            elif not word:
+                raise _unlike(f"{path}:{line_number}", n_numbers)
+        if not rows:
+            raise DataError(
+                f"{path}: no words, expected a word and its numbers a line; name such a file"
+            )
+        vectors = np.frombuffer(numbers, dtype=np.float32).reshape(len(rows), -1)
+        return StaticVectors(list(rows), vectors)
+
+    @property
+    def dim(self) -> int:
+        """Width of a vector."""
+        return int(self.vectors.shape[1])
+
+    def __contains__(self, word: str) -> bool:
+        """Whether a word has a vector, in its own letters or in small ones."""
+        return self._row(word) is not None
+
+    def lookup(self, words: Sequence[str]) -> NDArray[np.float32]:
+        """The vectors of words (N, D), zero for the unknown.
+
+        A word that is not here as it is written is looked for in small letters: GloVe's files of
+        Wikipedia have no others.
+        """
+        found = [self._row(word) for word in words]
+        known = [place for place, row in enumerate(found) if row is not None]
+        vectors = np.zeros((len(words), self.dim), dtype=np.float32)
+        vectors[known] = self.vectors[[row for row in found if row is not None]]
+        return vectors
+
+    def write(self, path: Path) -> None:
+        """Write word2vec's text format, or its binary one if the path ends with .bin."""
+        check_ending(path)
+        for word in self.words:
+            if not word or set(word) & set(" \t\r\n"):
+                raise DataError(
+                    f"the word {word!r} has no place in word2vec's formats, expected words without "
+                    "spaces; leave it out"
+                )
+        is_binary = path.suffix == ".bin"
+        with written_whole(path) as unfinished, unfinished.open("wb") as file:
+            file.write(f"{len(self.words)} {self.dim}\n".encode())
+            for word, vector in zip(self.words, self.vectors, strict=True):
+                # Text: the fewest digits that read back as the same numbers.
+                row = vector.tobytes() if is_binary else " ".join(vector.astype(np.str_)).encode()
+                file.write(word.encode("utf-8") + b" " + row + b"\n")
+
+    def _row(self, word: str) -> int | None:
+        row = self._rows.get(word)
+        return self._rows.get(word.lower()) if row is None else row
+
+    @cached_property
+    def _rows(self) -> dict[str, int]:
+        return {word: row for row, word in enumerate(self.words)}
+
+
+def check_ending(path: Path) -> None:
+    """Refuse a path whose ending says no format to write."""
+    if path.suffix not in ENDINGS:
+        raise ConfigError(
+            f"{path}: the ending {path.suffix!r} says no format, expected one of "
+            f"{', '.join(ENDINGS)}; rename the output"
+        )
+
+
+def _parse(values: Sequence[str], where: str) -> list[float]:
+    try:
+        numbers = list(map(float, values))
+    except ValueError as error:
+        raise _unlike(where, len(values)) from error
+    if not isfinite(sum(numbers)):  # one number that is not finite is enough
+        raise _unlike(where, len(values))
+    return numbers
+
+
+def _unlike(where: str, n_numbers: int) -> DataError:
+    expected = f"{n_numbers} finite numbers, as the first line has" if n_numbers else "its numbers"
+    return DataError(
+        f"{where}: not what was expected, a word and {expected}; is this a text file of GloVe or "
+        "word2vec? Mend the line or name another file"
+    )
+
+
+WORDS_AT_ONCE = 4096
+
+
+def of_words(elmo: Elmo, words: Iterable[str]) -> StaticVectors:
+    """Layer 0 of words: what the model knows of each by itself, (V, P)."""
+    distinct = list(dict.fromkeys(words))
+    width = elmo.bilm.config.lstm.projection_dim
+    vectors = np.empty((len(distinct), width), dtype=np.float32)
+    with torch.inference_mode():
+        for start in range(0, len(distinct), WORDS_AT_ONCE):
+            some = slice(start, start + WORDS_AT_ONCE)
+            vectors[some] = elmo.embedder.memory.vectors(distinct[some]).float().cpu().numpy()
+    return StaticVectors(distinct, vectors)
+
+
+def of_text(
+    elmo: Elmo,
+    sentences: Iterable[Sequence[str]],
+    *,
+    layers: Layers = "average",
+    min_count: int = 1,
+) -> StaticVectors:
+    """The mean of each word's vectors in a text, most frequent words first, (V, D)."""
+    rows: dict[str, int] = {}
+    totals = np.zeros((1024, elmo.output_dim))
+    counts = np.zeros(1024, dtype=np.int64)
+    for embedded in elmo.stream(sentences):
+        places = [rows.setdefault(token, len(rows)) for token in embedded.tokens]
+        while len(rows) > len(counts):
+            totals, counts = (np.concatenate([a, np.zeros_like(a)]) for a in (totals, counts))
+        np.add.at(totals, places, embedded.vectors(layers))
+        np.add.at(counts, places, 1)
+    order = np.argsort(-counts[: len(rows)], kind="stable")
+    kept = order[counts[order] >= min_count]
+    words = list(rows)
+    means = totals[kept] / counts[kept, None]
+    return StaticVectors([words[row] for row in kept], means.astype(np.float32))
+
+
+def export_static(
+    out: Path,
+    model: Path,
+    *,
+    vocabulary: Path | None = None,
+    text: Path | None = None,
+    reading: Reading = "paragraphs",
+    layers: str = "average",
+    min_count: int = 1,
+) -> StaticVectors:
+    """Write static vectors of the words in a vocabulary file, or of those in a text."""
+    check_ending(out)
+    if (vocabulary is None) == (text is None):
+        raise ConfigError(
+            "both or none of a vocabulary and a text are given, expected one of them; give one"
+        )
+    elmo = Elmo.load(model)
+    if vocabulary is not None:
+        static = of_words(elmo, read_list(vocabulary))
+    else:
+        assert text is not None
+        sentences = (entry.tokens for entry in read_entries(text, reading))
+        static = of_text(elmo, sentences, layers=layers, min_count=min_count)
+    static.write(out)
+    return static

@@ -1,0 +1,375 @@
+"""The compiled recurrence against a plain one of a dozen lines, forwards and backwards."""
+
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from torch import nn
+
+from elmo.network import kernels
+from elmo.network.kernels import inference
+
+pytestmark = pytest.mark.skipif(
+    not kernels.is_available(), reason=f"kernels cannot be built: {kernels.why_unavailable()}"
+)
+
+
+TEST_FILES = [str(path) for path in Path(__file__).parent.glob("test_*.py")]
+
+
+class Layer(nn.Module):
+    def __init__(self, input_dim, dim, projection_dim, cell_clip, projection_clip):
+        super().__init__()
+        self.cell_clip, self.projection_clip = cell_clip, projection_clip
+        self.input_weight = nn.Parameter(torch.randn(4 * dim, input_dim) / input_dim**0.5)
+        self.recurrent_weight = nn.Parameter(torch.randn(4 * dim, projection_dim) / 2)
+        self.bias = nn.Parameter(torch.randn(4 * dim))
+        self.projection_weight = nn.Parameter(torch.randn(projection_dim, dim) / dim**0.5)
+
+    @property
+    def gate_bias(self):
+        return self.bias * 1.0
+
+
+def run_plainly(layer, rows, index, batch_sizes, state, resets):
+    hidden, cell = (list(each) for each in state)  # a tensor per sentence
+    outputs, n = [], 0
+    for n_running in batch_sizes:
+        for b in range(n_running):
+            if resets is not None and resets[n]:
+                hidden[b], cell[b] = hidden[b] * 0, cell[b] * 0
+            x = rows[n if index is None else index[n]]
+            gates = layer.input_weight @ x + layer.recurrent_weight @ hidden[b] + layer.gate_bias
+            i, j, f, o = gates.chunk(4)
+            c = torch.sigmoid(f) * cell[b] + torch.sigmoid(i) * torch.tanh(j)
+            cell[b] = c if layer.cell_clip is None else c.clamp(-layer.cell_clip, layer.cell_clip)
+            h = layer.projection_weight @ (torch.sigmoid(o) * torch.tanh(cell[b]))
+            clip = layer.projection_clip
+            hidden[b] = h if clip is None else h.clamp(-clip, clip)
+            outputs.append(hidden[b])
+            n += 1
+    return torch.stack(outputs), (torch.stack(hidden), torch.stack(cell))
+
+
+@dataclass
+class Case:
+    layers: list
+    rows: list
+    index: list
+    batch_sizes: list
+    states: list
+    resets: list
+
+    def tensors(self):
+        weights = [each for layer in self.layers for each in layer.parameters()]
+        return [*self.rows, *weights, *(each for state in self.states for each in state)]
+
+    def run_fast(self):
+        outputs, states = kernels.run_layers(
+            self.layers, self.rows, self.index, self.batch_sizes, self.states, self.resets
+        )
+        return [*outputs, *(each for state in states for each in state)]
+
+    def run_reference(self):
+        directions = zip(self.layers, self.rows, self.index, self.states, self.resets, strict=True)
+        results = [
+            run_plainly(layer, rows, index, self.batch_sizes, state, resets)
+            for layer, rows, index, state, resets in directions
+        ]
+        return [*(outputs for outputs, _ in results), *(e for _, state in results for e in state)]
+
+
+def make_case(
+    *,
+    seed=0,
+    n_directions=2,
+    input_dim=6,
+    dim=16,
+    projection_dim=8,
+    lengths=(5, 3, 3, 1),
+    cell_clip=1.0,
+    projection_clip=0.5,
+    is_indexed=True,
+    has_resets=False,
+):
+    torch.manual_seed(seed)
+    lengths = sorted(lengths, reverse=True)
+    batch_sizes = [sum(length > t for length in lengths) for t in range(lengths[0])]
+    n_tokens, n_rows = sum(lengths), max(1, sum(lengths) // 2)
+    directions = range(n_directions)
+
+    def leaf(*shape):
+        return torch.randn(*shape, requires_grad=True)
+
+    return Case(
+        layers=[
+            Layer(input_dim, dim, projection_dim, cell_clip, projection_clip) for _ in directions
+        ],
+        rows=[leaf(n_rows if is_indexed else n_tokens, input_dim) for _ in directions],
+        index=[torch.randint(n_rows, (n_tokens,)) if is_indexed else None for _ in directions],
+        batch_sizes=batch_sizes,
+        states=[(leaf(len(lengths), projection_dim), leaf(len(lengths), dim)) for _ in directions],
+        resets=[torch.rand(n_tokens) < 0.3 if has_resets else None for _ in directions],
+    )
+
+
+def assert_close(found, expected, tolerance):
+    for one, other in zip(found, expected, strict=True):
+        scale = max(1.0, float(other.detach().abs().max()))
+        assert float((one - other).detach().abs().max()) <= tolerance * scale
+
+
+cases = st.builds(
+    make_case,
+    seed=st.integers(0, 1000),
+    n_directions=st.integers(1, 3),
+    input_dim=st.integers(1, 20),
+    dim=st.integers(1, 70),
+    projection_dim=st.integers(1, 40),
+    lengths=st.lists(st.integers(1, 6), min_size=1, max_size=15),
+    cell_clip=st.sampled_from([None, 0.5, 3.0]),
+    projection_clip=st.sampled_from([None, 0.2, 3.0]),
+    is_indexed=st.booleans(),
+    has_resets=st.booleans(),
+)
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(case=cases)
+def test_outputs_and_states_equal_the_plain_recurrence(case):
+    with torch.no_grad():
+        assert_close(case.run_fast(), case.run_reference(), 1e-5)
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(case=cases)
+def test_every_gradient_equals_that_of_the_plain_recurrence(case):
+    expected = case.run_reference()
+    found = case.run_fast()
+    assert_close(found, expected, 1e-5)
+    weights = [torch.randn_like(each) for each in expected]
+    tensors = case.tensors()
+    assert_close(
+        torch.autograd.grad(found, tensors, weights),
+        torch.autograd.grad(expected, tensors, weights),
+        1e-4,
+    )
+
+
+def test_products_deeper_than_a_cache_block_are_right():
+    case = make_case(input_dim=530, dim=540, projection_dim=270, lengths=(2,) * 9, cell_clip=3.0)
+    expected, found = case.run_reference(), case.run_fast()
+    assert_close(found, expected, 1e-5)
+    weights = [torch.randn_like(each) for each in expected]
+    assert_close(
+        torch.autograd.grad(found, case.tensors(), weights),
+        torch.autograd.grad(expected, case.tensors(), weights),
+        1e-4,
+    )
+
+
+def test_three_layers_over_a_long_sentence_stay_equal():
+    fast = slow = None
+    for seed in range(3):
+        case = make_case(
+            seed=seed,
+            input_dim=24,
+            dim=64,
+            projection_dim=24,
+            lengths=(400, 30),
+            cell_clip=3.0,
+            projection_clip=3.0,
+            is_indexed=False,
+        )
+        with torch.no_grad():
+            case.rows = case.rows if fast is None else fast[:2]
+            fast = case.run_fast()
+            case.rows = case.rows if slow is None else slow[:2]
+            slow = case.run_reference()
+            assert_close(fast, slow, 1e-5)
+
+
+def test_gradients_flow_only_where_they_are_wanted():
+    case = make_case()
+    for tensor in case.tensors():
+        tensor.requires_grad_(False)
+    case.rows[0].requires_grad_(True)
+    found, expected = case.run_fast(), case.run_reference()
+    assert_close(
+        torch.autograd.grad(found[0].sum(), case.rows[0]),
+        torch.autograd.grad(expected[0].sum(), case.rows[0]),
+        1e-4,
+    )
+
+
+def test_gradients_can_be_asked_for_twice():
+    case = make_case()
+    outputs = case.run_fast()[0]
+    first = torch.autograd.grad(
+        outputs.sum(), case.tensors()[:2], retain_graph=True, allow_unused=True
+    )
+    second = torch.autograd.grad(outputs.sum(), case.tensors()[:2], allow_unused=True)
+    assert all(torch.equal(a, b) for a, b in zip(first, second, strict=True))
+
+
+@pytest.mark.parametrize("is_training", [False, True])
+def test_the_same_call_twice_gives_the_same_bits(is_training):
+    case = make_case(dim=60, projection_dim=33, lengths=range(1, 30))
+    with torch.set_grad_enabled(is_training):
+        first, second = case.run_fast(), case.run_fast()
+    assert all(torch.equal(a, b) for a, b in zip(first, second, strict=True))
+    if is_training:
+        grads = [
+            torch.autograd.grad(sum(e.sum() for e in run), case.tensors())
+            for run in (first, second)
+        ]
+        assert all(torch.equal(a, b) for a, b in zip(*grads, strict=True))
+
+
+def test_the_number_of_threads_does_not_change_the_result():
+    case = make_case(dim=60, projection_dim=33, lengths=range(1, 30), has_resets=True)
+    n_threads = torch.get_num_threads()
+    results, grads = [], []
+    try:
+        for n in (1, 2, 3, 7):
+            torch.set_num_threads(n)
+            results.append(case.run_fast())
+            grads.append(torch.autograd.grad(sum(e.sum() for e in results[-1]), case.tensors()))
+    finally:
+        torch.set_num_threads(n_threads)
+    for other, other_grads in zip(results[1:], grads[1:], strict=True):
+        assert_close(other, results[0], 1e-6)
+        assert_close(other_grads, grads[0], 1e-5)
+
+
+@pytest.mark.parametrize("is_indexed", [False, True])
+def test_a_text_run_in_pieces_gives_what_it_gives_whole(is_indexed, monkeypatch):
+    case = make_case(lengths=(40, 30, 7, 7), is_indexed=is_indexed, has_resets=True)
+    with torch.no_grad():
+        whole = case.run_fast()
+        monkeypatch.setattr(inference, "MAX_FROM_INPUT_FLOATS", 4 * 16 * 5)
+        assert_close(case.run_fast(), whole, 1e-6)
+
+
+def test_changed_and_replaced_weights_are_noticed():
+    case = make_case()
+    with torch.no_grad():
+        before = case.run_fast()
+        case.layers[0].recurrent_weight.mul_(2)
+        changed = case.run_fast()
+        assert_close(changed, case.run_reference(), 1e-5)
+        assert not torch.equal(before[0], changed[0])
+        case.layers[1].bias = nn.Parameter(torch.zeros_like(case.layers[1].bias))
+        assert_close(case.run_fast(), case.run_reference(), 1e-5)
+
+
+def test_weights_changed_behind_torchs_back_are_noticed():
+    case = make_case()
+    with torch.no_grad():
+        case.run_fast()
+        versions = [each._version for each in case.layers[0].parameters()]
+        for tensor in case.layers[0].parameters():
+            tensor.numpy()[...] *= 2  # as fused optimisers do: no version is raised
+        assert versions == [each._version for each in case.layers[0].parameters()]
+        assert_close(case.run_fast(), case.run_reference(), 1e-5)
+
+
+def test_the_callers_state_is_left_alone():
+    case = make_case()
+    before = [each.clone() for state in case.states for each in state]
+    with torch.no_grad():
+        case.run_fast()
+    after = [each for state in case.states for each in state]
+    assert all(torch.equal(a, b) for a, b in zip(before, after, strict=True))
+
+
+def test_large_and_broken_numbers_behave_as_in_torch():
+    case = make_case(lengths=(3, 1, 1), is_indexed=False)
+    with torch.no_grad():
+        case.rows[0][0] = 1e4
+        case.rows[0][1] = -1e4
+        assert_close(case.run_fast(), case.run_reference(), 1e-5)
+        case.rows[0][2] = float("nan")
+        outputs = case.run_fast()[0]
+        assert outputs[2].isnan().all()  # seen by the caller, and only in its own sentence
+        assert outputs[[0, 1, 3, 4]].isfinite().all()
+
+
+def test_rows_that_are_not_there_are_refused():
+    case = make_case()
+    case.index[1][3] = len(case.rows[1])
+    with pytest.raises(IndexError, match=r"expected 0\.\."):
+        case.run_fast()
+
+
+def test_other_types_and_autocast_are_declined():
+    case = make_case()
+    assert kernels.can_run(case.layers, case.rows)
+    assert not kernels.can_run(case.layers, [row.double() for row in case.rows])
+    assert not kernels.can_run([layer.half() for layer in case.layers], case.rows)
+    case = make_case()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert not kernels.can_run(case.layers, case.rows)
+
+
+def test_weights_in_bfloat16_give_what_the_same_weights_give_in_float32():
+    for lengths in ((4,), (4, 3, 3), (3,) * 20):  # in one tile, and in several
+        case = make_case(lengths=lengths, dim=37, projection_dim=21)
+        halves = [layer.to(torch.bfloat16) for layer in case.layers]
+        with torch.no_grad():
+            assert kernels.can_run(halves, case.rows)
+            found = case.run_fast()
+            case.layers = [layer.float() for layer in halves]
+            assert_close(found, case.run_reference(), 1e-5)
+    case.layers = [layer.to(torch.bfloat16) for layer in case.layers]
+    assert not kernels.can_run(case.layers, case.rows)  # gradients are wanted
+
+
+def test_without_a_compiler_the_kernels_say_so(tmp_path):
+    program = (
+        "from elmo.network import kernels; print(kernels.is_available(), kernels.why_unavailable())"
+    )
+    environment = {
+        name: value for name, value in os.environ.items() if name not in ("CXX", "PATH")
+    } | {"PATH": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.startswith("False no C++ compiler found")
+
+
+def test_a_failing_compiler_and_a_closed_cache_are_survived(tmp_path):
+    program = (
+        "from elmo.network import kernels; print(kernels.is_available(), kernels.why_unavailable())"
+    )
+    (tmp_path / "cache").write_text("a file where a folder should be")
+    for compiler, expected in (("false", "False"), (os.environ.get("CXX", "c++"), "True None")):
+        environment = os.environ | {"CXX": compiler, "XDG_CACHE_HOME": str(tmp_path / "cache")}
+        done = subprocess.run(
+            [sys.executable, "-c", program],
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert done.stdout.startswith(expected)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n_lanes", [4, 16])
+def test_other_processors_vector_widths_give_the_same_numbers(n_lanes):
+    compiler = os.environ.get("CXX", "c++")
+    names = "plain_recurrence or cache_block or torchs or highway"
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", *TEST_FILES, "-k", names],
+        env=os.environ | {"CXX": f"{compiler} -DLANES={n_lanes}"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout

@@ -1,0 +1,123 @@
+"""Fine-tuning: better on the new text, heads for models that have none, resumable."""
+
+import dataclasses
+
+import pytest
+import torch
+
+from elmo.errors import ConfigError
+from elmo.models import model_folder
+from elmo.models.model_folder import Model
+from elmo.network.config import tiny
+from elmo.pretraining.config import read_config, read_over
+from elmo.pretraining.corpus import build_cache
+from elmo.pretraining.finetune import DEFAULTS, finetune
+from elmo.pretraining.pretrain import pretrain
+from elmo.pretraining.trainer import Texts
+from elmo.training.budget import Budget
+from elmo.training.distributed import Processes
+from elmo.training.metrics import read_metrics
+
+ALONE = Processes(0, 1, torch.device("cpu"))
+COMMON = [
+    "stream.n_rows=4",
+    "stream.n_steps=8",
+    "head.n_negatives=4",
+    "train.log_every=5",
+    "optimiser.learning_rate=0.01",
+    "optimiser.n_warmup_steps=5",
+]
+
+
+def write(folder, name, sentences):
+    path = folder / f"{name}.txt"
+    path.write_text("".join(f"{sentence}\n\n" for sentence in sentences))
+    return build_cache([path], folder / "cache", is_tokenised=True)
+
+
+@pytest.fixture(scope="module")
+def places(tmp_path_factory):
+    """A model of one kind of sentence, and text of another kind in the same words."""
+    folder = tmp_path_factory.mktemp("finetune")
+    first = write(folder, "first", ["the cat sat on the mat", "a dog ran off"] * 40)
+    config = read_config("tiny", None, [*COMMON, "vocabulary.min_count=1"])
+    pretrain(config, Texts(first, first), folder / "start", Budget(max_steps=60), ALONE)
+    train = write(folder, "train", ["mat the on sat cat the", "off ran dog a", "cat a"] * 40)
+    heldout = write(folder, "heldout", ["off ran dog a", "mat the on sat dog the"] * 4)
+    return folder, Texts(train, heldout)
+
+
+def tune(start, texts, out, *more, n_steps=60):
+    settings = read_over(dict(DEFAULTS), None, [*COMMON, *more])
+    config = dataclasses.replace(settings, model=start.bilm.config)
+    return finetune(start, config, texts, out, Budget(max_steps=n_steps), ALONE)
+
+
+def test_a_tuned_model_is_better_on_the_new_text(places, tmp_path):
+    folder, texts = places
+    start = model_folder.load(folder / "start" / "model")
+    result = tune(start, texts, tmp_path / "out")
+    assert result.is_finished
+    assert result.after.mean < 0.7 * result.before.mean
+    tuned = model_folder.load(tmp_path / "out" / "model")
+    assert tuned.vocabulary == start.vocabulary
+
+
+def test_the_same_command_gives_the_same_answer_again(places, tmp_path):
+    folder, texts = places
+    first = tune(model_folder.load(folder / "start" / "model"), texts, tmp_path / "out", n_steps=10)
+    again = tune(model_folder.load(folder / "start" / "model"), texts, tmp_path / "out", n_steps=10)
+    assert first == again
+
+
+def test_a_model_without_a_head_gets_one_before_the_rest_is_tuned(places, tmp_path):
+    folder, texts = places
+    bare = Model(model_folder.load(folder / "start" / "model").bilm)
+    before = {name: tensor.clone() for name, tensor in bare.bilm.state_dict().items()}
+    result = tune(bare, texts, tmp_path / "out")
+    with_head = model_folder.load(tmp_path / "out" / "head" / "model")
+    assert all(
+        torch.equal(before[name], tensor) for name, tensor in with_head.bilm.state_dict().items()
+    )
+    assert with_head.vocabulary == texts.train.vocabulary()
+    assert result.before.mean < len(with_head.vocabulary)  # the new head has learned something
+    assert result.after.mean < result.before.mean
+    tuned = model_folder.load(tmp_path / "out" / "model").bilm.state_dict()
+    assert not all(torch.equal(before[name], tensor) for name, tensor in tuned.items())
+
+
+def test_tuning_ends_when_held_out_text_gains_no_more_and_keeps_the_best(places, tmp_path):
+    folder, texts = places
+    result = tune(
+        model_folder.load(folder / "start" / "model"),
+        texts,
+        tmp_path / "out",
+        "optimiser.learning_rate=0.02",
+        "optimiser.decay=constant",
+        "train.n_epochs=1000",
+        "train.evaluate_every=10",
+        "train.patience=2",
+        n_steps=2000,
+    )
+    measured = [
+        m["heldout_mean"]
+        for m in read_metrics(tmp_path / "out" / "metrics.jsonl")
+        if "heldout_mean" in m
+    ]
+    assert len(measured) < 200
+    assert result.after.mean == pytest.approx(min(measured), rel=1e-6)
+
+
+def test_a_run_of_another_model_is_refused(places, tmp_path):
+    folder, texts = places
+    start = model_folder.load(folder / "start" / "model")
+    tune(start, texts, tmp_path / "out", n_steps=1)
+    with torch.no_grad():
+        start.bilm.char_cnn.char_vectors.weight[5] += 1
+    with pytest.raises(ConfigError, match="start_sha256"):
+        tune(start, texts, tmp_path / "out", n_steps=1)
+
+
+def test_the_defaults_are_settings_that_exist():
+    assert read_over(dict(DEFAULTS), None, []).train.patience == 3
+    assert read_config("tiny", None, []).model == tiny()

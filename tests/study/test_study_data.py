@@ -1,0 +1,120 @@
+"""The study's data: files that are split for it, and the biLMs of earlier commits."""
+
+import json
+import lzma
+import subprocess
+
+import pytest
+
+from benchmarks.study.plan import STUDIED, Run
+from benchmarks.study.runner import Places, run_all
+from benchmarks.study.weights import MODEL, find_weights
+from elmo.errors import CheckpointError, DataError
+from elmo.tasks.nli.data import read_pairs
+from elmo.tasks.tagging.data import read_columns
+
+
+def git(folder, *words):
+    identity = ("-c", "user.name=test", "-c", "user.email=test@example.org")
+    subprocess.run(["git", "-C", folder, *identity, *words], check=True, capture_output=True)
+
+
+SICK_ROWS = [
+    ("NEUTRAL", "TRAIN"),
+    ("NEUTRAL", "TRIAL"),
+    ("CONTRADICTION", "TEST"),
+    ("ENTAILMENT", "TRAIN"),
+]
+
+
+def test_sick_is_split_by_its_column(tmp_path):
+    source = tmp_path / "data" / "research-only" / "sick" / "SICK.txt"
+    source.parent.mkdir(parents=True)
+    header = "sentence_A\tsentence_B\tentailment_label\tSemEval_set"
+    rows = [f"A dog .\tA cat .\t{label}\t{part}" for label, part in SICK_ROWS]
+    source.write_text("\n".join([header, *rows]) + "\n", encoding="utf-8")
+    places = Places(tmp_path / "data", tmp_path / "out")
+    labels = {
+        part: [pair.label for pair in read_pairs(places.find(f"sick/{part}.tsv"), is_training=True)]
+        for part in ("train", "dev", "test")
+    }
+    assert labels == {
+        "train": ["neutral", "entailment"],
+        "dev": ["neutral"],
+        "test": ["contradiction"],
+    }
+
+
+def test_sick_without_its_column_fails_with_one_line(tmp_path, caplog):
+    source = tmp_path / "data" / "research-only" / "sick" / "SICK.txt"
+    source.parent.mkdir(parents=True)
+    source.write_text("sentence_A\tsentence_B\n", encoding="utf-8")
+    run = Run("sick", "baseline", 1, frozenset({"table1"}))
+    places = Places(tmp_path / "data", tmp_path / "out")
+    assert run_all([run], places, studied=STUDIED) == ["sick-baseline-1"]
+    assert "SICK.txt:1: the columns sentence_A, sentence_B, expected SemEval_set" in caplog.text
+
+
+def test_squads_dev_data_is_split_by_articles(tmp_path):
+    source = tmp_path / "data" / "squad" / "dev.json.xz"
+    source.parent.mkdir(parents=True)
+    articles = [{"title": f"article {k}", "paragraphs": []} for k in range(7)]
+    with lzma.open(source, "wt", encoding="utf-8") as file:
+        json.dump({"version": "1.1", "data": articles}, file)
+    places = Places(tmp_path / "data", tmp_path / "out")
+    parts = {
+        part: json.loads(places.find(f"squad-dev/{part}.json").read_text())
+        for part in ("dev", "test")
+    }
+    assert parts["dev"]["data"] == [articles[2], articles[5]]
+    assert parts["test"]["data"] == [articles[k] for k in (0, 1, 3, 4, 6)]
+
+
+@pytest.mark.parametrize("text", ["[]", "{}", "{"])
+def test_squads_dev_data_in_another_form_fails_with_one_line(tmp_path, text):
+    source = tmp_path / "data" / "squad" / "dev.json.xz"
+    source.parent.mkdir(parents=True)
+    source.write_bytes(lzma.compress(text.encode()))
+    places = Places(tmp_path / "data", tmp_path / "out")
+    with pytest.raises(DataError, match=r"dev\.json\.xz: not SQuAD's JSON"):
+        places.find("squad-dev/dev.json")
+
+
+def test_wikigold_is_split_by_articles(tmp_path):
+    articles = [f"word{k} O\n\nin B-LOC\n" for k in range(20)]
+    source = tmp_path / "data" / "ner" / "wikigold.conll"
+    source.parent.mkdir(parents=True)
+    source.write_text("\n-DOCSTART- O\n\n".join(articles), encoding="utf-8")
+    places = Places(tmp_path / "data", tmp_path / "out")
+    parts = {
+        part: list(read_columns(places.find(f"wikigold/{part}.conll")))
+        for part in ("train", "dev", "test")
+    }
+    assert {part: len(sentences) for part, sentences in parts.items()} == {
+        "train": 32,
+        "dev": 4,
+        "test": 4,
+    }
+    words = {sentence[0].fields[0] for sentences in parts.values() for sentence in sentences}
+    assert words == {"in", *(f"word{k}" for k in range(20))}
+
+
+def test_the_weights_of_a_commit_are_as_they_were_then(tmp_path):
+    repository, model = tmp_path / "project", tmp_path / "project" / MODEL
+    model.mkdir(parents=True)
+    git(repository, "init")
+    for text in ("first", "second"):
+        (model / "config.json").write_text(text)
+        git(repository, "add", ".")
+        git(repository, "commit", "-m", text)
+    found = find_weights("HEAD~1", tmp_path / "weights", repository)
+    assert (found / "config.json").read_text() == "first"
+    assert find_weights("HEAD~1", tmp_path / "weights", tmp_path / "gone") == found
+    assert [path.name for path in (tmp_path / "weights").iterdir()] == ["HEAD~1"]
+
+
+def test_weights_that_the_history_lacks_fail_with_one_line(tmp_path):
+    git(tmp_path, "init")
+    with pytest.raises(CheckpointError, match="expected the project's history; clone it whole"):
+        find_weights("bfe9e0f", tmp_path / "weights", tmp_path)
+    assert not (tmp_path / "weights").exists()

@@ -1,0 +1,120 @@
+import json
+
+import pytest
+
+from elmo.cli.main import main
+from elmo.errors import ConfigError, DataError
+from elmo.tasks import find_task
+from elmo.tasks.coref.gap import GAP_COLUMNS, Answer, answer, read_gap, score_answers
+from elmo.tasks.coref.model import CorefModelConfig
+from tests.tasks.tiny_tasks import TINY_TASKS
+
+TEXT = "Dr. Ann Lee met Eve Ray's son. Then she left."
+FIELDS = ["t-1", TEXT, "she", "36", "Ann Lee", "4", "TRUE", "Eve Ray", "16", "FALSE", "url"]
+
+
+def write(tmp_path, *rows, header=GAP_COLUMNS):
+    path = tmp_path / "gap.tsv"
+    path.write_text("".join("\t".join(row) + "\n" for row in (header, *rows)), encoding="utf-8")
+    return path
+
+
+def test_a_passage_has_its_pronoun_and_names_as_tokens(tmp_path):
+    (passage,) = read_gap(write(tmp_path, FIELDS))
+    tokens, pronoun = passage.tokens, passage.pronoun
+    assert tokens[slice(*pronoun.span)] == ["she"]
+    assert [tokens[slice(*name)] for name in pronoun.names] == [["Ann", "Lee"], ["Eve", "Ray"]]
+    assert pronoun.refers == (True, False)
+    assert not pronoun.is_masculine
+
+
+def change(number, value):
+    return [value if k == number else field for k, field in enumerate(FIELDS)]
+
+
+@pytest.mark.parametrize(
+    ("row", "what"),
+    [
+        (FIELDS[:-1], "10 columns, expected 11"),
+        (change(3, "35"), "Pronoun is 'she' at 35, where the text has something else"),
+        (change(5, "x"), "A is 'Ann Lee' at x"),
+        (change(6, "yes"), "expected TRUE or FALSE"),
+    ],
+)
+def test_a_broken_passage_is_an_error_with_its_line(tmp_path, row, what):
+    with pytest.raises(DataError, match=rf"gap\.tsv:3: .*{what}"):
+        read_gap(write(tmp_path, FIELDS, row))
+
+
+def test_a_table_of_another_kind_and_an_empty_one_are_refused(tmp_path):
+    with pytest.raises(DataError, match=r"gap\.tsv:1: .*GAP's header"):
+        read_gap(write(tmp_path, header=("id", "text")))
+    with pytest.raises(DataError, match="no passage"):
+        read_gap(write(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("mention", "is_found"),
+    [
+        ((1, 3), True),  # Ann Lee
+        ((0, 3), True),  # with a title
+        ((2, 3), False),  # Lee alone may be another
+        ((1, 4), False),  # a longer phrase that begins with the name
+    ],
+)
+def test_a_name_is_found_where_its_mention_is_with_the_pronoun(tmp_path, mention, is_found):
+    (passage,) = read_gap(write(tmp_path, FIELDS))
+    clusters = [[mention, passage.pronoun.span]]
+    assert [each.is_found for each in answer(passage, clusters)] == [is_found, False]
+    assert not any(each.is_found for each in answer(passage, [[mention, (5, 6)]]))
+
+
+def test_a_possessive_belongs_to_the_name(tmp_path):
+    (passage,) = read_gap(write(tmp_path, FIELDS))
+    assert passage.tokens[4:7] == ["Eve", "Ray", "'s"]
+    found = answer(passage, [[(4, 7), passage.pronoun.span]])
+    assert [each.is_found for each in found] == [False, True]
+
+
+def test_scores_are_counted_over_names_and_by_gender():
+    # right, found, masculine: 2 hits, 1 miss and 1 false alarm; feminine: 1 hit, 2 misses.
+    answers = [
+        *[Answer(True, True, True)] * 2,
+        Answer(True, False, True),
+        Answer(False, True, True),
+        Answer(True, True, False),
+        *[Answer(True, False, False)] * 2,
+        Answer(False, False, False),
+    ]
+    scores = score_answers(answers)
+    assert scores["precision"] == pytest.approx(100 * 3 / 4)
+    assert scores["recall"] == pytest.approx(100 * 3 / 6)
+    assert scores["f1"] == pytest.approx(60)
+    assert scores["accuracy"] == pytest.approx(100 * 4 / 8)
+    assert scores["f1_masculine"] == pytest.approx(100 * 2 / 3)
+    assert scores["f1_feminine"] == pytest.approx(50)
+    assert scores["bias"] == pytest.approx(0.75)
+
+
+def test_gap_is_measured_with_and_not_trained_on(tmp_path):
+    task = find_task("coref")
+    path = write(tmp_path, FIELDS, change(6, "FALSE"))
+    passages = task.read(path, task.defaults(), is_training=False)
+    pronoun = passages[0].pronoun
+    assert task.score(passages, [[[pronoun.names[0], pronoun.span]], []])["f1"] == 100
+    with pytest.raises(DataError, match="evaluate on this one"):
+        task.read(path, task.defaults(), is_training=True)
+
+
+def test_a_trained_model_is_asked_by_the_command_line(trained, tmp_path, capsys):
+    coref = next(tiny for tiny in TINY_TASKS if tiny.name == "coref")
+    path = write(tmp_path, FIELDS)
+    with pytest.raises(SystemExit) as left:
+        main(["evaluate", str(trained(coref) / "run"), str(path), "--json"])
+    assert not left.value.code
+    assert set(json.loads(capsys.readouterr().out)) >= {"f1", "accuracy", "bias"}
+
+
+def test_settings_are_checked():
+    with pytest.raises(ConfigError, match="max_width"):
+        CorefModelConfig(max_width=0)

@@ -1,0 +1,105 @@
+"""Column files as people have them, and broken ones, which are named by file and line."""
+
+import lzma
+
+import pytest
+
+from elmo.errors import DataError
+from elmo.tasks import find_task
+from elmo.tasks.config import read_config
+from elmo.tasks.tagging.data import read_columns, take
+
+
+def read(path, *sets, name="ner"):
+    task = find_task(name)
+    return task.read(path, read_config(task.defaults(), None, sets), is_training=True)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "Ann\tB-PER\nran\tO\n\nbow\tO\n",
+        "Ann B-PER\nran O\n\nbow O",
+        "-DOCSTART- O\n\nAnn I-PER\nran O\n\n\n\nbow O\n\n",
+        "Ann\tS-PER\r\nran\tO\r\n\t\r\nbow\tO\r\n",
+        "Ann NNP I-NP B-PER\nran VB I-VP O\n \nbow NN I-NP O\n",
+    ],
+    ids=["tabs", "spaces", "IOB1 with documents", "Windows, BIOES", "four columns"],
+)
+def test_columns_of_all_kinds_are_the_same_sentences(tmp_path, content):
+    path = tmp_path / "file.conll"
+    path.write_bytes(content.encode())
+    first, second = read(path)
+    assert (first.tokens, first.labels) == (("Ann", "ran"), ("B-PER", "O"))
+    assert (second.tokens, second.labels) == (("bow",), ("O",))
+
+
+def test_columns_are_chosen_by_number(tmp_path):
+    path = tmp_path / "file.txt"
+    path.write_text("1 Ann NNP B-PER x\n2 ran VB O x\n")
+    columns = ("data.word_column=1", "data.label_column=3")
+    assert read(path, *columns)[0].labels == ("B-PER", "O")
+    columns = ("data.word_column=1", "data.label_column=2")
+    assert read(path, *columns, name="pos")[0].labels == ("NNP", "VB")
+
+
+def test_conllu_is_read_without_comments_ranges_and_empty_nodes(tmp_path):
+    rows = ["1-2\tdon't", "1\tdo\t_\tAUX", "1.1\tx", "2\tn't\t_\tPART\tRB"]
+    lines = ["# text = don't", *(row + "\t_" * (9 - row.count("\t")) for row in rows), ""]
+    path = tmp_path / "file.conllu.xz"
+    path.write_bytes(lzma.compress("\n".join(lines).encode()))
+    (sentence,) = read(path, name="pos")
+    assert (sentence.tokens, sentence.labels) == (("do", "n't"), ("AUX", "PART"))
+    assert read(path, "data.label_column=4", name="pos")[0].labels == ("_", "RB")
+
+
+@pytest.mark.parametrize(
+    ("content", "line", "message"),
+    [
+        (b"Ann\tB-PER\nran\n", 2, "1 column"),
+        (b"Ann\tB-PER\n\nran\tVERB\n", 3, "the label 'VERB'"),
+        (b"Ann\tB-PER\nran\t\tO\n\t\tO\n", 3, "1 column"),
+        (b"Ann\tO\n\xff\tO\n", 2, "not UTF-8"),
+        (b"Ann\tO\na\t \tb\n", 2, "the label 'b'"),
+    ],
+)
+def test_what_is_wrong_is_named_by_file_and_line(tmp_path, content, line, message):
+    path = tmp_path / "broken.conll"
+    path.write_bytes(content)
+    with pytest.raises(DataError, match=f"broken.conll:{line}: .*{message}"):
+        read(path)
+
+
+def test_a_missing_column_says_which(tmp_path):
+    path = tmp_path / "broken.conll"
+    path.write_text("Ann x B-PER\nran O\n")
+    with pytest.raises(DataError, match=r"broken.conll:2: 2 columns, expected at least 3"):
+        read(path, "data.label_column=2")
+
+
+def test_conllu_with_other_columns_is_refused(tmp_path):
+    path = tmp_path / "broken.conllu"
+    path.write_text("# x\n1\tAnn\tPROPN\n")
+    with pytest.raises(DataError, match=r"broken.conllu:2: 3 columns, expected the 10 of CoNLL-U"):
+        read(path, name="pos")
+
+
+def test_a_stated_scheme_is_held_to(tmp_path):
+    path = tmp_path / "file.conll"
+    path.write_text("a O\nb I-PER\n")
+    assert read(path, "data.scheme=iob1")
+    with pytest.raises(DataError, match=r"file.conll:2: the label 'I-PER' cannot stand here"):
+        read(path, "data.scheme=iob2")
+
+
+def test_a_file_that_is_not_there_is_an_error_of_one_line(tmp_path):
+    with pytest.raises(DataError, match=r"absent.conll: cannot be read"):
+        list(read_columns(tmp_path / "absent.conll"))
+
+
+def test_empty_fields_are_refused(tmp_path):
+    path = tmp_path / "file.conll"
+    path.write_text("a\t\tO\n")
+    ((row,),) = read_columns(path)
+    with pytest.raises(DataError, match=r"file.conll:1: column 1 is empty"):
+        take(row, 1, path)

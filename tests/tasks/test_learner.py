@@ -1,0 +1,224 @@
+"""The loop: it goes on bit for bit after any end, stops in time, and draws all by its seed."""
+
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+import time
+
+import pytest
+
+from elmo.errors import CheckpointError, ConfigError, DataError, ElmoError
+from elmo.tasks import load_labeller
+from elmo.tasks.batches import batches_by_length, draw_share, training_batches
+from elmo.tasks.learner import Progress
+from elmo.tasks.saved import open_task
+from elmo.training.budget import Budget
+from elmo.training.metrics import read_metrics
+
+EACH_STEP = ("train.log_every=1", "train.save_every=2", "model.dropout=0.4", "elmo.dropout=0.4")
+
+
+def numbers(folder):
+    """All that a run measured but the time it took."""
+    return [
+        {name: value for name, value in line.items() if name != "seconds"}
+        for line in read_metrics(folder / "metrics.jsonl")
+    ]
+
+
+def test_a_run_in_pieces_has_the_losses_of_one_in_one_piece(train, ner, tmp_path):
+    sets = (*EACH_STEP, "train.n_epochs=4", "optimiser.halve_after=1")
+    whole = train(ner, *sets, name="whole")
+    for n_steps in (1, 5):
+        train(ner, *sets, name="pieces", budget=Budget(max_steps=n_steps))
+        # What a kill after the last checkpoint would leave behind.
+        (tmp_path / "pieces" / "result.json").unlink()
+        shutil.rmtree(sorted((tmp_path / "pieces" / "checkpoints").iterdir())[-1])
+    pieces = train(ner, *sets, name="pieces")
+    assert numbers(tmp_path / "pieces") == numbers(tmp_path / "whole")
+    assert {**pieces, "seconds": 0} == {**whole, "seconds": 0}
+
+
+def test_a_run_that_ends_within_an_epoch_is_measured_and_can_be_made_longer(train, ner, tmp_path):
+    sets = ("train.n_epochs=3", "train.log_every=1")
+    short = train(ner, *sets, name="short", budget=Budget(max_steps=2))
+    assert (tmp_path / "short" / "model" / "task.json").exists()
+    assert short["n_epochs"] == 1
+    (tmp_path / "short" / "result.json").unlink()
+    longer, whole = train(ner, *sets, name="short"), train(ner, *sets, name="whole")
+    assert longer["curve"] == whole["curve"]
+
+
+@pytest.mark.slow
+def test_a_run_killed_again_and_again_has_the_losses_of_one_that_never_was(
+    ner, tmp_path, bilm_folder
+):
+    path = tmp_path / ner.file_name
+    path.write_text(ner.content, encoding="utf-8")
+
+    def command(out):
+        sets = [*ner.sets, *EACH_STEP, "train.n_epochs=15", "train.patience=15"]
+        return [
+            *(sys.executable, "-m", "elmo", "train", "ner", "--train", str(path)),
+            *("--dev", str(path), "--out", str(out), "-m", str(bilm_folder)),
+            *(word for entry in sets for word in ("--set", entry)),
+        ]
+
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    subprocess.run(command(whole), check=True, env=environment)
+    draw = random.Random(3)
+    for _ in range(3):
+        n_lines = len(numbers(killed)) + draw.randint(1, 15)
+        process = subprocess.Popen(command(killed), env=environment)
+        while process.poll() is None and len(numbers(killed)) < n_lines:
+            time.sleep(0.01)
+        process.kill()
+        process.wait()
+    subprocess.run(command(killed), check=True, env=environment)
+    assert numbers(killed) == numbers(whole)
+    assert (killed / "model" / "model.safetensors").read_bytes() == (
+        whole / "model" / "model.safetensors"
+    ).read_bytes()
+
+
+def test_the_same_seed_gives_the_same_run_and_another_another(train, ner, tmp_path):
+    for name, seed in (("one", 1), ("same", 1), ("other", 2)):
+        train(ner, "train.n_epochs=2", "train.log_every=1", f"train.seed={seed}", name=name)
+    assert numbers(tmp_path / "one") == numbers(tmp_path / "same")
+    assert numbers(tmp_path / "one") != numbers(tmp_path / "other")
+
+
+def test_training_ends_when_patience_does_and_keeps_the_best(train, ner, tmp_path):
+    result = train(ner, "train.n_epochs=200", "train.patience=3", "optimiser.learning_rate=0.1")
+    assert result["n_epochs"] == result["best_epoch"] + 3 < 200
+    assert max(result["curve"]) == result["scores"]["f1"] == result["curve"][-4]
+    opened = open_task(tmp_path / "run")
+    measured = opened.measure(opened.read(tmp_path / ner.file_name))
+    assert measured["f1"] == pytest.approx(result["scores"]["f1"])
+
+
+def test_a_run_says_how_it_went(train, ner, tmp_path):
+    result = train(ner, "train.n_epochs=2", "elmo.place=both")
+    assert result == json.loads((tmp_path / "run" / "result.json").read_text())
+    assert result["settings"]["elmo"]["place"] == "both"
+    assert sum(result["mixes"]["output"]["weights"]) == pytest.approx(1)
+    assert (tmp_path / "run" / "learning_curve.png").stat().st_size > 1000
+    assert train(ner, "train.n_epochs=2", "elmo.place=both") == result  # once more: nothing to do
+
+
+def test_given_vectors_are_used_and_a_missing_file_leaves_nothing_behind(train, ner, tmp_path):
+    with pytest.raises(DataError, match=r"absent.txt"):
+        train(ner, "train.n_epochs=1", static=tmp_path / "absent.txt")
+    assert not (tmp_path / "run").exists()
+    (tmp_path / "glove.txt").write_text("ann 1 2 3\nrome 4 5 6\nunseen 7 8 9\n")
+    train(ner, "train.n_epochs=1", static=tmp_path / "glove.txt")
+    words = open_task(tmp_path / "run").model.tokens.words
+    assert (words.dim, words.words.fixed) == (3, ("unseen",))
+    assert words.fixed.tolist() == [[7, 8, 9]]
+
+
+def test_another_run_is_refused_in_the_same_folder(train, ner):
+    train(ner, "train.n_epochs=1")
+    with pytest.raises(ConfigError, match=r"made by another run \(config.model.dim"):
+        train(ner, "train.n_epochs=1", "model.dim=7")
+    train(ner, "train.n_epochs=2")  # longer is the same run
+
+
+def test_a_bundled_model_needs_no_other_file(train, ner, tmp_path, elmo):
+    train(ner, "train.n_epochs=1", bundle=True)
+    settings = json.loads((tmp_path / "run" / "model" / "task.json").read_text())
+    settings["bilm"]["path"] = "/nowhere"
+    (tmp_path / "run" / "model" / "task.json").write_text(json.dumps(settings))
+    shutil.move(tmp_path / "run" / "model", tmp_path / "moved")
+    assert list(open_task(tmp_path / "moved").predict(())) == []
+
+
+def test_a_model_whose_bilm_is_gone_says_so(train, ner, tmp_path):
+    train(ner, "train.n_epochs=1")
+    path = tmp_path / "run" / "model" / "task.json"
+    settings = json.loads(path.read_text())
+    settings["bilm"]["path"] = str(tmp_path / "gone")
+    path.write_text(json.dumps(settings))
+    with pytest.raises(ElmoError, match="gone"):
+        open_task(tmp_path / "run")
+
+
+def test_a_broken_model_file_is_refused(train, ner, tmp_path):
+    train(ner, "train.n_epochs=1")
+    weights = tmp_path / "run" / "model" / "model.safetensors"
+    os.truncate(weights, weights.stat().st_size // 2)
+    with pytest.raises(CheckpointError, match="not a whole safetensors file"):
+        open_task(tmp_path / "run")
+    (tmp_path / "run" / "model" / "task.json").write_text('{"format_version": 99}')
+    with pytest.raises(CheckpointError, match="format_version is 99"):
+        open_task(tmp_path / "run")
+
+
+def test_a_rate_that_tears_training_apart_is_told(train, ner):
+    with pytest.raises(ElmoError, match="came apart"):
+        train(ner, "optimiser.learning_rate=1e30", "train.n_epochs=30")
+
+
+def test_a_labeller_labels_every_token(train, ner, tmp_path, elmo):
+    train(ner, "train.n_epochs=20")
+    labeller = load_labeller(tmp_path / "run", elmo)
+    assert labeller.name == "ner"
+    labels = labeller.label([["Ann", "Lee", "ran"], [], ["Rome"]])
+    assert [len(each) for each in labels] == [3, 0, 1]
+    assert labels[0][:2] == ["B-PER", "I-PER"]
+
+
+def test_every_example_comes_once_an_epoch_with_its_like():
+    lengths = [random.Random(1).randint(1, 60) for _ in range(200)]
+    epochs = [training_batches(lengths, 16, seed=1, epoch=epoch) for epoch in range(2)]
+    for batches in epochs:
+        assert sorted(k for batch in batches for k in batch) == list(range(200))
+        assert all(
+            max(lengths[k] for k in b) <= 2 * min(lengths[k] for k in b) + 4 for b in batches
+        )
+    assert epochs[0] != epochs[1]
+    assert epochs[0] == training_batches(lengths, 16, seed=1, epoch=0)
+    in_order = batches_by_length(lengths, 7)
+    assert sorted(k for batch in in_order for k in batch) == list(range(200))
+
+
+def test_a_share_is_drawn_by_the_seed_and_takes_units_as_wholes():
+    units = [number // 4 for number in range(400)]
+    drawn = draw_share(units, 0.1, seed=1)
+    assert len(drawn) == 40
+    assert len({units[k] for k in drawn}) == 10
+    assert drawn == draw_share(units, 0.1, seed=1) != draw_share(units, 0.1, seed=2)
+    assert set(drawn) < set(draw_share(units, 0.5, seed=1))  # a larger share holds the smaller
+    assert draw_share(units, 1.0, seed=5) == list(range(400))
+    assert len(draw_share(units, 0.0001, seed=1)) == 4
+
+
+def test_a_share_trains_on_fewer_and_embeds_no_more_than_it_needs(train, ner, tmp_path):
+    cache, share = tmp_path / "cache", ("train.n_epochs=1", "train.share=0.3")
+    assert train(ner, *share, cache=cache)["n_train"] == 3
+    assert len(list(cache.iterdir())) == 2  # the share, and the dev file
+    train(ner, *share, name="again", cache=cache)
+    train(ner, *share, "train.seed=2", name="seed", cache=cache)  # has all it needs in dev's file
+    assert len(list(cache.iterdir())) == 2
+
+
+def test_the_rate_is_halved_after_so_many_epochs_without_a_better_one():
+    progress, halvings = Progress(), []
+    for score in (10, 20, 15, 16, 17, 30, 5, 5):
+        progress = progress.after({"f1": score}, "f1", {}, halve_after=2)
+        halvings.append(progress.n_halvings)
+    assert halvings == [0, 0, 0, 1, 1, 1, 1, 2]
+    assert (progress.best_epoch, progress.scores) == (6, {"f1": 30})
+
+
+@pytest.mark.parametrize("kind", ["adam", "adadelta"])
+def test_both_optimisers_learn(train, ner, tmp_path, kind):
+    rate = {"adam": 0.01, "adadelta": 1.0}[kind]
+    sets = (f"optimiser.kind={kind}", f"optimiser.learning_rate={rate}", "optimiser.beta2=0.95")
+    train(ner, *sets, "train.n_epochs=10", "train.log_every=3")
+    losses = [line["loss"] for line in numbers(tmp_path / "run") if "loss" in line]
+    assert losses[-1] < 0.8 * losses[0]

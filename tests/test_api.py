@@ -1,0 +1,268 @@
+"""The face: open a model, embed texts and token lists, one or many, in bounded memory."""
+
+import gc
+import inspect
+import warnings
+import weakref
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+import elmo as package
+from elmo import Elmo
+from elmo.errors import CheckpointError, ConfigError, DataError
+from elmo.models.model_folder import Model
+from tests.conftest import TINY_OPTIONS
+from tests.random_models import SENTENCES, build_bilm, random_weights
+
+UNCHANGED = build_bilm(TINY_OPTIONS, random_weights(TINY_OPTIONS))
+TEXT = "I took a bow. He was wielding a bow, and an arrow!"
+
+
+def test_a_raw_text_gives_one_result_with_places_in_the_text(elmo):
+    embedded = elmo.embed(TEXT)
+    assert [TEXT[start:end] for start, end in embedded.offsets] == embedded.tokens
+    assert embedded.tokens[:5] == ["I", "took", "a", "bow", "."]
+    assert embedded.layers.shape == (3, len(embedded.tokens), 16)
+    assert embedded.layers.dtype == np.float32
+    assert embedded.sentences == [(0, 5), (5, len(embedded.tokens))]
+
+
+def test_each_sentence_of_a_text_is_read_by_itself(elmo):
+    embedded = elmo.embed(TEXT)
+    for start, end in embedded.sentences:
+        [alone] = elmo.embed([embedded.tokens[start:end]])
+        np.testing.assert_allclose(embedded.layers[:, start:end], alone.layers, atol=1e-5)
+
+
+def test_a_list_gives_a_list_in_its_order_whatever_it_mixes(elmo):
+    found = elmo.embed(["A bow.", ["an", "arrow"], "", [], TEXT])
+    assert [embedded.tokens for embedded in found[:4]] == [
+        ["A", "bow", "."],
+        ["an", "arrow"],
+        [],
+        [],
+    ]
+    np.testing.assert_allclose(found[4].layers, elmo.embed(TEXT).layers, atol=1e-5)
+    assert found[1].offsets is None
+    assert found[0].offsets == [(0, 1), (2, 5), (5, 6)]
+
+
+@pytest.mark.parametrize("nothing", ["", " ", "\n\t ", []])
+@pytest.mark.parametrize("state", ["fresh", "warm", "carry"])
+def test_nothing_gives_no_vectors_of_the_right_shape(elmo, nothing, state):
+    [embedded] = elmo.embed([nothing], state=state)
+    assert embedded.tokens == []
+    assert embedded.layers.shape == (3, 0, 16)
+    assert embedded.vectors().shape == (0, 16)
+    assert embedded.pooled().shape == (16,)
+
+
+def test_one_empty_text_gives_one_result(elmo):
+    embedded = elmo.embed("")
+    assert embedded.layers.shape == (3, 0, 16)
+    assert embedded.offsets == []
+
+
+def test_no_texts_give_no_results(elmo):
+    assert elmo.embed([]) == []
+    assert list(elmo.stream(iter([]))) == []
+
+
+def test_tokens_with_spaces_are_kept_whole(elmo):
+    [embedded] = elmo.embed([["New York", "is", " ", "", "a\nb"]])
+    assert embedded.tokens == ["New York", "is", " ", "", "a\nb"]
+    assert embedded.layers.shape == (3, 5, 16)
+    [apart] = elmo.embed([["New", "York", "is"]])
+    assert not np.allclose(embedded.layers[0, 0], apart.layers[0, 0])
+
+
+def test_a_literal_marker_is_text(elmo):
+    [embedded] = elmo.embed([["<S>", "bow", "</S>"]])
+    assert embedded.tokens == ["<S>", "bow", "</S>"]
+    assert embedded.layers.shape == (3, 3, 16)
+    begin = elmo.bilm.token_vectors(torch.tensor([[259, 257, 260, *[261] * 47]]))
+    assert not np.allclose(embedded.layers[0, 0, :8], begin.detach().numpy(), atol=1e-3)
+
+
+@given(st.lists(SENTENCES, min_size=1, max_size=4), st.lists(SENTENCES, max_size=3))
+def test_the_same_sentence_has_the_same_vectors(sentences, others):
+    elmo = Elmo(Model(UNCHANGED))
+    elmo.embed(others)
+    together = elmo.embed([*others, *sentences, *others])[len(others) :]
+    for tokens, embedded in zip(sentences, together, strict=False):
+        np.testing.assert_allclose(embedded.layers, elmo.embed([tokens])[0].layers, atol=1e-5)
+
+
+def test_carried_state_depends_on_what_ran_before_and_fresh_does_not(elmo, corpus):
+    twice = [corpus[0], corpus[1], corpus[0]]
+    fresh = elmo.embed(twice, batch_size=1)
+    carried = elmo.embed(twice, state="carry", batch_size=1)
+    np.testing.assert_allclose(fresh[0].layers, fresh[2].layers, atol=1e-6)
+    np.testing.assert_allclose(carried[0].layers, fresh[0].layers, atol=1e-5)
+    assert np.abs(carried[2].layers - fresh[2].layers).max() > 1e-3
+    np.testing.assert_allclose(carried[2].layers[0], fresh[2].layers[0], atol=1e-6)
+    again = elmo.embed(twice, state="carry", batch_size=1)
+    for one, other in zip(carried, again, strict=True):
+        np.testing.assert_array_equal(one.layers, other.layers)
+
+
+def test_a_warm_start_is_the_same_for_every_sentence_and_not_the_fresh_one(elmo, corpus):
+    warm = elmo.embed([corpus[0], corpus[1], corpus[0]], state="warm", batch_size=1)
+    fresh, _ = elmo.embed([corpus[0], corpus[1]])
+    np.testing.assert_allclose(warm[0].layers, warm[2].layers, atol=1e-6)
+    after_nothing = elmo.embed([[], corpus[0]], state="carry", batch_size=1)[1]
+    np.testing.assert_allclose(warm[0].layers, after_nothing.layers, atol=1e-5)
+    assert np.abs(warm[0].layers - fresh.layers).max() > 1e-3
+
+
+def test_long_words_are_counted_and_told_once(elmo):
+    long = "x" * 60
+    with pytest.warns(UserWarning, match="3 words are longer than 48 bytes") as caught:
+        found = elmo.embed([[long, "a"], [long], ["é" * 25]])
+    assert len(caught) == 1
+    assert found[0].tokens == [long, "a"]
+    np.testing.assert_allclose(found[0].layers, elmo.embed([["x" * 48, "a"]])[0].layers, atol=1e-6)
+
+
+def test_long_words_of_a_single_text_are_told_too(elmo):
+    with pytest.warns(UserWarning, match="1 words are longer than 48 bytes"):
+        elmo.embed("a " + "x" * 60)
+
+
+def test_words_of_48_bytes_are_not_told(elmo):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        elmo.embed([["x" * 48, "é" * 24]])
+
+
+def test_a_stream_reads_no_further_than_a_window(bilm):
+    elmo = Elmo(Model(bilm))
+    n_read = 0
+
+    def endless():
+        nonlocal n_read
+        while True:
+            n_read += 1
+            yield ["word"] * 200
+
+    stream = elmo.stream(endless())
+    assert inspect.isgenerator(stream)
+    first = next(stream)
+    assert first.layers.shape == (3, 200, 16)
+    per_window = 64 * 2**20 / (3 * 16 * 4 * 202)
+    assert n_read <= per_window + 2
+
+
+def test_a_stream_holds_on_to_nothing_it_has_given(elmo):
+    stream = elmo.stream(["word"] * 5 for _ in range(10))
+    given_before = [weakref.ref(next(stream).layers) for _ in range(10)]
+    assert list(stream) == []
+    gc.collect()
+    assert [ref() for ref in given_before] == [None] * 10
+
+
+@pytest.mark.filterwarnings("ignore:1 words are longer")
+def test_a_stream_gives_what_embed_gives(elmo, corpus):
+    streamed = list(elmo.stream(iter(corpus), batch_size=3))
+    for one, other in zip(streamed, elmo.embed(corpus), strict=True):
+        assert one.tokens == other.tokens
+        np.testing.assert_allclose(one.layers, other.layers, atol=1e-5)
+
+
+def test_windows_change_no_vector(corpus, tiny_weights):
+    """More text than a window holds, for a model made wide enough that this is little text."""
+    wide = {**TINY_OPTIONS, "lstm": {**TINY_OPTIONS["lstm"], "projection_dim": 2048, "dim": 1}}
+    elmo = Elmo(Model(build_bilm(wide, random_weights(wide))))
+    bytes_per_token = 3 * 2 * 2048 * 4
+    n_sentences = 2 * 64 * 2**20 // (bytes_per_token * 52)
+    sentences = [[f"w{k}"] * 50 for k in range(n_sentences)]
+    for k, embedded in enumerate(elmo.stream(sentences)):
+        assert embedded.tokens[0] == f"w{k}"
+        if k % 10 == 0:
+            expected = elmo.embed([sentences[k]])[0].layers
+            np.testing.assert_allclose(embedded.layers, expected, atol=1e-5)
+
+
+def test_pooling_never_counts_padding(elmo):
+    """In one batch with a long sentence, a short one is padded far; its zeros would show."""
+    [short, _] = elmo.embed([["bow"], ["x"] * 50])
+    vectors = short.vectors()
+    assert (vectors < 0).any(), "a maximum with padding would be zero there"
+    np.testing.assert_allclose(short.pooled("max"), vectors[0])
+    np.testing.assert_allclose(short.pooled("mean"), vectors[0])
+
+
+def test_a_model_comes_back_from_its_folder(elmo, corpus, tmp_path):
+    elmo.save(tmp_path / "model")
+    loaded = Elmo.load(str(tmp_path / "model"))
+    np.testing.assert_array_equal(
+        loaded.embed([corpus[0]])[0].layers, elmo.embed([corpus[0]])[0].layers
+    )
+    assert (loaded.n_layers, loaded.output_dim) == (3, 16)
+
+
+def test_official_files_are_opened_with_given_options(official, tmp_path):
+    options = official.with_name("options.json").rename(tmp_path / "elsewhere.json")
+    assert Elmo.load(official, options=options).output_dim == 16
+
+
+def test_what_is_not_a_model_is_told(tmp_path):
+    with pytest.raises(CheckpointError, match="no such file or folder"):
+        Elmo.load(tmp_path / "nothing")
+
+
+@pytest.mark.parametrize(
+    ("texts", "told"),
+    [
+        ([["a", 3]], "a token is 3 of type int"),
+        ([[["a", "b"]]], r"a token is \['a', 'b'\] of type list"),
+        ([["a", None]], "a token is None"),
+        ([b"bytes"], "of type int"),
+    ],
+)
+def test_what_is_no_text_is_told(elmo, texts, told):
+    with pytest.raises(DataError, match=told):
+        elmo.embed(texts)
+
+
+def test_wrong_settings_are_told(elmo):
+    with pytest.raises(ConfigError, match="expected 'fresh', 'warm' or 'carry'"):
+        elmo.embed("a", state="tepid")
+    with pytest.raises(ConfigError, match="batch_size is 0, expected at least 1"):
+        elmo.embed("a", batch_size=0)
+
+
+def test_the_public_names_are_these():
+    assert package.__all__ == [
+        "BiLMConfig",
+        "CheckpointError",
+        "ConfigError",
+        "DataError",
+        "Elmo",
+        "ElmoError",
+    ]
+    assert all(getattr(package, name).__name__ == name for name in package.__all__)
+    with pytest.raises(AttributeError, match="no attribute 'Elmoo'"):
+        _ = package.Elmoo
+
+
+def test_how_many_words_are_remembered_changes_no_vector(official):
+    sentences = [["I", "took", "a", "bow", "."], ["a", "bow", "and", "arrow"]]
+    many, few = (Elmo.load(official, n_remembered_words=n) for n in (1000, 4))
+    for one, other in zip(many.embed(sentences), few.embed(sentences), strict=True):
+        np.testing.assert_allclose(one.layers, other.layers, atol=1e-5)
+    assert len(few.embedder.memory) <= 4 < len(many.embedder.memory)
+
+
+def test_half_the_bits_are_near_and_an_unknown_type_is_refused(official):
+    sentences = [["I", "took", "a", "bow", "."]]
+    exact, rounded = Elmo.load(official), Elmo.load(official, dtype="bfloat16")
+    [one], [other] = exact.embed(sentences), rounded.embed(sentences)
+    assert other.layers.dtype == np.float32
+    assert 0 < np.abs(one.layers - other.layers).max() < 0.05
+    with pytest.raises(ConfigError, match="float16"):
+        Elmo.load(official, dtype="float16")

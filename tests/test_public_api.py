@@ -1,0 +1,90 @@
+"""What semantic versioning covers. A change of it is a diff of public_api.txt, made on purpose:
+
+python tests/test_public_api.py
+"""
+
+import inspect
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+import elmo
+from elmo.cli.main import VERBS, cli
+
+SNAPSHOT = Path(__file__).with_name("public_api.txt")
+
+
+def public_names() -> Iterator[str]:
+    yield "# Names"
+    for name in sorted(elmo.__all__):
+        thing = getattr(elmo, name)
+        yield f"elmo.{name}"
+        if issubclass(thing, Exception):
+            continue
+        for attribute, member in sorted(vars(thing).items()):
+            if attribute.startswith("_"):
+                continue
+            function = member.__func__ if isinstance(member, staticmethod | classmethod) else member
+            is_method = inspect.isfunction(function)
+            yield f"elmo.{name}.{attribute}{arguments(function) if is_method else ''}"
+
+
+def arguments(function: object) -> str:
+    """Names and kinds of the arguments, not their types."""
+    bare = [
+        parameter.replace(annotation=inspect.Parameter.empty)
+        for parameter in inspect.signature(function).parameters.values()
+        if parameter.name != "self"
+    ]
+    return str(inspect.Signature(bare))
+
+
+def command_line() -> Iterator[str]:
+    yield "# Command line"
+    context = click.Context(cli, info_name="elmo")
+    for verb in VERBS:
+        yield from parameters(cli.get_command(context, verb), context, f"elmo {verb}")
+
+
+def parameters(command: click.Command, context: click.Context, called: str) -> Iterator[str]:
+    """Those of a command, and of the commands in it."""
+    for parameter in command.params:
+        shown = (parameter.metavar or parameter.name.upper(),)
+        names = parameter.opts if isinstance(parameter, click.Option) else shown
+        yield f"{called} {' '.join(names)}"
+    if isinstance(command, click.Group):
+        for name in command.list_commands(context):
+            yield from parameters(command.get_command(context, name), context, f"{called} {name}")
+
+
+def public_api() -> str:
+    return "\n".join([*public_names(), "", *command_line()]) + "\n"
+
+
+def test_the_public_api_is_what_was_last_agreed():
+    assert public_api() == SNAPSHOT.read_text(encoding="utf-8")
+
+
+def test_unknown_names_are_refused_as_python_does():
+    with pytest.raises(AttributeError, match="Elmos"):
+        _ = elmo.Elmos
+    assert set(elmo.__all__) <= set(dir(elmo))
+
+
+def test_keys_of_a_model_folder_are_those_of_its_version(elmo, tmp_path):
+    elmo.save(tmp_path / "model")
+    assert {path.name for path in (tmp_path / "model").iterdir()} == {
+        "README.md",
+        "config.json",
+        "model.safetensors",
+    }
+    config = json.loads((tmp_path / "model" / "config.json").read_text())
+    assert set(config) == {"format_version", "bilm", "head"}
+    assert set(config["bilm"]) == {"char_cnn", "lstm", "directions", "lexicon"}
+
+
+if __name__ == "__main__":
+    SNAPSHOT.write_text(public_api(), encoding="utf-8")

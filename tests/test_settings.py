@@ -1,0 +1,180 @@
+"""Settings: presets, what is refused and how it is told, and the way there and back."""
+
+import json
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from elmo.errors import ConfigError
+from elmo.models.formats import bilm_options
+from elmo.network.bilm import BiLM
+from elmo.network.config import (
+    PRESETS,
+    BiLMConfig,
+    CharCnnConfig,
+    LstmConfig,
+    original,
+    preset,
+    small,
+    tiny,
+)
+from elmo.settings import apply_sets, from_mapping, read_toml, to_mapping
+from tests.random_models import options
+
+
+def n_parameters(config):
+    with torch.device("meta"):
+        return BiLM(config).n_parameters
+
+
+def test_original_has_exactly_the_released_number_of_parameters():
+    """What the released file holds: 261 characters; ours for "no character" is not learned."""
+    assert n_parameters(original()) == 93_600_848
+
+
+@pytest.mark.parametrize(("size", "millions"), [("small", 13.6), ("medium", 28.0)])
+def test_other_released_sizes_have_the_released_number_of_parameters(size, millions):
+    assert n_parameters(preset(size)) / 1e6 == pytest.approx(millions, abs=0.05)
+
+
+@pytest.mark.parametrize("size", PRESETS)
+def test_presets_survive_json(size):
+    config = preset(size)
+    assert from_mapping(BiLMConfig, json.loads(json.dumps(to_mapping(config))), "x") == config
+
+
+@given(options())
+def test_any_config_survives_json(drawn):
+    config = bilm_options.read_options(json.dumps(drawn), "options.json")
+    assert from_mapping(BiLMConfig, json.loads(json.dumps(to_mapping(config))), "x") == config
+
+
+def test_an_unknown_preset_is_told_with_the_nearest():
+    with pytest.raises(ConfigError, match=r"unknown size 'smal' \(did you mean 'small'\?\)"):
+        preset("smal")
+
+
+def test_an_unknown_key_is_told_with_its_place_and_the_nearest():
+    mapping = to_mapping(tiny())
+    mapping["lstm"]["projecton_dim"] = 3
+    with pytest.raises(ConfigError) as caught:
+        from_mapping(BiLMConfig, mapping, "run.toml")
+    message = str(caught.value)
+    assert message.startswith("run.toml: unknown key 'lstm.projecton_dim'")
+    assert "did you mean 'projection_dim'?" in message
+    assert "\n" not in message
+
+
+def test_an_unknown_key_far_from_all_others_is_told_with_what_is_known():
+    with pytest.raises(ConfigError, match=r"unknown key 'zzz'.*char_cnn, lstm, directions"):
+        from_mapping(BiLMConfig, {"zzz": 1}, "run.toml")
+
+
+def test_all_problems_are_told_at_once():
+    mapping = {"lstm": {"dim": "big", "n_layer": 2}, "char_cnn": {"activation": "gelu"}}
+    with pytest.raises(ConfigError) as caught:
+        from_mapping(BiLMConfig, mapping, "run.toml")
+    message = str(caught.value)
+    assert "lstm.dim is 'big', expected int" in message
+    assert "unknown key 'lstm.n_layer' (did you mean 'n_layers'?)" in message
+    assert "char_cnn.activation is 'gelu', expected relu or tanh" in message
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("dim", 0),
+        ("dim", 2.5),
+        ("dim", True),
+        ("dim", None),
+        ("projection_dim", -1),
+        ("n_layers", -1),
+        ("cell_clip", -3.0),
+        ("cell_clip", 0),
+        ("cell_clip", float("nan")),
+        ("projection_clip", "3"),
+        ("has_skip_connections", 1),
+    ],
+)
+def test_a_wrong_lstm_setting_is_refused_by_name(key, value):
+    with pytest.raises(ConfigError, match=key):
+        from_mapping(LstmConfig, {key: value}, "x")
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        {"filters": []},
+        {"filters": [[1]]},
+        {"filters": [[1, 2, 3]]},
+        {"filters": [[0, 4]]},
+        {"filters": [["1", 4]]},
+        {"filters": 3},
+        {"filters": [[7, 4]], "max_characters": 6},
+        {"n_highways": -1},
+        {"max_characters": 2},
+        {"char_dim": 0},
+    ],
+)
+def test_a_wrong_token_layer_setting_is_refused_by_name(setting):
+    with pytest.raises(ConfigError, match="filter|" + "|".join(setting)):
+        from_mapping(CharCnnConfig, setting, "x")
+
+
+@pytest.mark.parametrize("directions", [[], ["backward", "forward"], ["forward", "forward"]])
+def test_directions_are_a_selection_in_one_order(directions):
+    with pytest.raises(ConfigError, match="directions"):
+        from_mapping(BiLMConfig, {"directions": directions}, "x")
+
+
+def test_a_group_that_is_a_value_is_refused():
+    with pytest.raises(ConfigError, match="lstm is 3, expected a group"):
+        from_mapping(BiLMConfig, {"lstm": 3}, "x")
+
+
+def test_an_absent_clip_is_none_and_a_whole_number_is_a_float():
+    config = from_mapping(LstmConfig, {"cell_clip": None, "projection_clip": 5}, "x")
+    assert config.cell_clip is None
+    assert config.projection_clip == 5.0
+    assert isinstance(config.projection_clip, float)
+
+
+def test_settings_are_changed_by_name_without_touching_the_given_ones():
+    mapping = {"lstm": {"dim": 4}}
+    changed = apply_sets(
+        mapping, ["lstm.dim=8", "lstm.cell_clip=none", "char_cnn.activation=tanh", "a.b.c=[1, 2]"]
+    )
+    assert changed == {
+        "lstm": {"dim": 8, "cell_clip": None},
+        "char_cnn": {"activation": "tanh"},
+        "a": {"b": {"c": [1, 2]}},
+    }
+    assert mapping == {"lstm": {"dim": 4}}
+
+
+@pytest.mark.parametrize("entry", ["lstm.dim", "=3", "lstm.dim.x=3"])
+def test_a_set_that_sets_nothing_is_refused(entry):
+    with pytest.raises(ConfigError, match="--set"):
+        apply_sets({"lstm": {"dim": 4}}, [entry])
+
+
+@given(st.text(st.characters(exclude_categories=("Cs",)), max_size=10))
+def test_any_value_of_a_set_is_read_or_kept_as_text(text):
+    assert "name" in apply_sets({}, [f"name={text}"])
+
+
+def test_toml_is_read_and_what_is_not_toml_is_told(tmp_path):
+    path = tmp_path / "run.toml"
+    path.write_text("[lstm]\ndim = 4\n")
+    assert read_toml(path) == {"lstm": {"dim": 4}}
+    path.write_text("[lstm\n")
+    with pytest.raises(ConfigError, match=r"run\.toml: not TOML .*line 1"):
+        read_toml(path)
+    with pytest.raises(ConfigError, match=r"none\.toml: cannot be read"):
+        read_toml(tmp_path / "none.toml")
+
+
+def test_released_sizes_share_their_filters():
+    assert original().char_cnn.n_filters == small().char_cnn.n_filters == 2048
