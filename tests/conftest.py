@@ -1,6 +1,9 @@
 """What many tests need: one tiny model (D = 8, 2 layers), ten lines of text, the golden files."""
 
 import copy
+import os
+import shutil
+import sys
 from pathlib import Path
 
 import hypothesis
@@ -52,6 +55,26 @@ It 's one o'clock -- don't be late !
 Donaudampfschifffahrtselektrizitätenhauptbetriebswerkbauunterbeamtengesellschaft is long
 The old man the boats ; the boats man the old .
 """
+
+
+def why_absent(tool: str) -> str | None:
+    if tool == "browser":
+        found = shutil.which("chromium") or shutil.which("chromium-browser")
+        return None if found else "no Chromium on the PATH"
+    assert tool == "compiler", tool
+    from elmo.network import kernels
+
+    reason = kernels.why_unavailable()
+    return None if reason is None else f"kernels cannot be built: {reason}"
+
+
+def pytest_runtest_setup(item):
+    """Tests that need a tool are skipped without it, except under CI on Linux, where they fail."""
+    for marker in item.iter_markers("needs"):
+        reason = why_absent(*marker.args)
+        if reason is not None:
+            is_required = bool(os.environ.get("CI")) and sys.platform == "linux"
+            (pytest.fail if is_required else pytest.skip)(reason)
 
 
 @pytest.fixture(scope="session")

@@ -17,9 +17,7 @@ from tests.serve.conftest import SENTENCES, running
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is absent")
 expect = sync_api.expect
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-pytestmark = pytest.mark.skipif(
-    CHROMIUM is None, reason="no Chromium on the PATH: explorer untested"
-)
+pytestmark = pytest.mark.needs("browser")
 FLAGS = [
     "--headless",
     "--no-sandbox",

@@ -8,9 +8,7 @@ from torch.nn.functional import conv1d, embedding
 
 from elmo.network import kernels
 
-pytestmark = pytest.mark.skipif(
-    not kernels.is_available(), reason=f"kernels cannot be built: {kernels.why_unavailable()}"
-)
+pytestmark = pytest.mark.needs("compiler")
 N_VECTORS = 20
 
 

@@ -8,9 +8,7 @@ from torch import nn
 
 from elmo.network import kernels
 
-pytestmark = pytest.mark.skipif(
-    not kernels.is_available(), reason=f"kernels cannot be built: {kernels.why_unavailable()}"
-)
+pytestmark = pytest.mark.needs("compiler")
 
 
 def mix_plainly(transform, gate, rows):

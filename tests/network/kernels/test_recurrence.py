@@ -15,9 +15,7 @@ from torch import nn
 from elmo.network import kernels
 from elmo.network.kernels import inference
 
-pytestmark = pytest.mark.skipif(
-    not kernels.is_available(), reason=f"kernels cannot be built: {kernels.why_unavailable()}"
-)
+pytestmark = pytest.mark.needs("compiler")
 
 
 TEST_FILES = [str(path) for path in Path(__file__).parent.glob("test_*.py")]
