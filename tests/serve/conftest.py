@@ -1,4 +1,4 @@
-"""A real server on a free port of this machine, with a tiny model and text and a fake task."""
+"""A real server on a free local port, with a tiny model, a tiny index and a fake task model."""
 
 import threading
 from contextlib import contextmanager
@@ -16,9 +16,9 @@ from elmo.models.model_folder import Model
 from elmo.network.softmax import build_head
 from elmo.search.build import passing_index
 from elmo.serve.app import create_app
+from elmo.serve.config import Limits, ServeConfig
 from elmo.serve.operations import Service
 from elmo.serve.run import listen
-from elmo.serve.serve_config import Limits, ServeConfig
 from elmo.text.vocabulary import Vocabulary
 from tests.conftest import CORPUS, TINY_OPTIONS
 from tests.random_models import build_bilm, random_weights
@@ -27,26 +27,26 @@ SENTENCES = [line.split() for line in CORPUS.splitlines() if "Donau" not in line
 
 
 class Capitals:
-    """A task model: words with a capital letter are names. Can be held up, and notes its work."""
+    """A task model: capitalized words are names. Can be blocked, and records its input."""
 
     name = "ner"
 
     def __init__(self):
-        self.may_go_on = threading.Event()
-        self.may_go_on.set()
-        self.is_at_work = threading.Event()
-        self.labelled = []
+        self.may_continue = threading.Event()
+        self.may_continue.set()
+        self.is_running = threading.Event()
+        self.labeled = []
 
     def label(self, sentences):
-        self.is_at_work.set()
-        assert self.may_go_on.wait(20)
-        self.labelled += [list(tokens) for tokens in sentences]
+        self.is_running.set()
+        assert self.may_continue.wait(20)
+        self.labeled += [list(tokens) for tokens in sentences]
         return [["B-NAME" if t[:1].isupper() else "O" for t in tokens] for tokens in sentences]
 
 
 @contextmanager
 def running(service, token=None, **settings):
-    """A server in a thread; gives its address and uvicorn's own object."""
+    """A server in a thread; yields its URL and the uvicorn server."""
     limits = settings.pop("limits", {})
     config = ServeConfig(port=0, limits=Limits(**limits), **settings)
     listening = listen(config.host, config.port)
@@ -83,14 +83,14 @@ def task():
 
 @pytest.fixture(scope="session")
 def service(model):
-    """All that can be loaded."""
+    """A model with an index and a task model."""
     index = passing_index(model, SENTENCES)
     return Service(model, "tiny", index, {"ner": Capitals()})
 
 
 @pytest.fixture(scope="session")
 def address(service):
-    """Where a server answers; its limits are small."""
+    """The URL of a server with small limits."""
     limits = {"max_bytes": 20_000, "max_tokens": 300, "max_sentences": 40, "batch_tokens": 64}
     limits["max_sentence_tokens"] = 100
     with running(service, limits=limits) as (address, _):

@@ -1,4 +1,4 @@
-"""Every address: the library's own answers, and one clear line for what is refused."""
+"""Every route: the results are those of the library, and errors are one clear line."""
 
 import dataclasses
 import io
@@ -15,8 +15,8 @@ from elmo.inference.occurrence import Occurrence
 from elmo.search.build import build_index
 from elmo.search.index import WordIndex
 from elmo.search.neighbors import find_neighbors, open_index
+from elmo.serve.config import Limits
 from elmo.serve.operations import Service
-from elmo.serve.serve_config import Limits
 from tests.conftest import ROOT
 from tests.serve.conftest import SENTENCES, running
 
@@ -273,7 +273,7 @@ def test_a_model_without_head_index_or_task_says_what_it_lacks(bilm):
             "predict/ner": {"texts": ["a"]},
         }.items():
             message = refused(httpx.post(f"{address}/{path}", json=body), 404)
-            assert message.startswith(f"{path} is not served here")
+            assert message.startswith(f"{path} is not available")
 
 
 def test_every_answer_keeps_the_page_to_itself(client):

@@ -118,14 +118,13 @@ def test_typing_changes_what_is_compared(page):
     expect(page.locator("#compared-word")).to_have_value("bank")
 
 
-def test_a_clicked_word_shows_where_the_text_uses_it_alike(page, client):
+def test_a_clicked_word_shows_its_neighbors_in_the_text(page, client):
     page.locator('[data-sentence="1"][data-position="3"]').click()
-    page.wait_for_selector("#neighbors li")
     answer = client.post(
         "/neighbors", json={"sentence": BOWS[1].split(), "position": 3, "k": 8, "layers": [0, 0, 1]}
     ).json()
+    expect(page.locator("#neighbors li")).to_have_count(len(answer["in_context"]))
     shown = page.locator("#neighbors li").all()
-    assert len(shown) == len(answer["in_context"])
     for item, expected in zip(shown, answer["in_context"], strict=True):
         assert item.locator("mark").inner_text() == expected["tokens"][expected["position"]]
         assert item.locator(".value").inner_text() == f"{expected['similarity']:.2f}"
@@ -179,18 +178,18 @@ def test_words_are_points_whose_distances_are_those_of_a_pca(page, model):
     assert np.corrcoef(expected, shown)[0, 1] > 0.999
 
 
-def test_points_are_coloured_by_sentence_or_by_word(page):
-    def colours():
+def test_points_are_colored_by_sentence_or_by_word(page):
+    def colors():
         return page.evaluate(
             "Object.fromEntries([...document.querySelectorAll('#map .point')]"
-            ".map(p => [p.querySelector('title').textContent, p.dataset.colour]))"
+            ".map(p => [p.querySelector('title').textContent, p.dataset.color]))"
         )
 
-    by_sentence = colours()
+    by_sentence = colors()
     assert by_sentence["bow, sentence 1"] != by_sentence["bow, sentence 2"]
     assert by_sentence["bow, sentence 1"] == by_sentence["took, sentence 1"]
     page.get_by_label("word", exact=True).check()
-    by_word = colours()
+    by_word = colors()
     assert by_word["bow, sentence 1"] == by_word["bow, sentence 2"] == by_word["bow, sentence 3"]
     assert by_word["bow, sentence 1"] != by_word["took, sentence 1"]
     page.get_by_label("only the compared word").check()
@@ -200,9 +199,9 @@ def test_points_are_coloured_by_sentence_or_by_word(page):
 def test_a_page_of_text_is_tagged(page):
     page.locator("#tagger-text").fill("Alan 🙂 went to\nParis with ann.")
     page.locator("#tag").click()
-    page.wait_for_selector("#tagged .labelled")
-    labelled = page.locator("#tagged .labelled").all_inner_texts()
-    assert [text.removesuffix("NAME").strip() for text in labelled] == ["Alan", "Paris"]
+    page.wait_for_selector("#tagged .labeled")
+    labeled = page.locator("#tagged .labeled").all_inner_texts()
+    assert [text.removesuffix("NAME").strip() for text in labeled] == ["Alan", "Paris"]
     shown = page.locator("#tagged").text_content()
     assert shown.replace("NAME", "") == "Alan 🙂 went to\nParis with ann."
 
@@ -265,7 +264,7 @@ def test_markup_in_a_sentence_stays_text(page, context):
     page.locator("#sentences .word").first.click()
     page.locator("#tagger-text").fill("<b>Bold</b> <img src=x onerror=alert(4)>")
     page.locator("#tag").click()
-    page.wait_for_selector("#tagged .labelled")
+    page.wait_for_selector("#tagged .labeled")
     assert page.locator("main img, main script, main svg svg, #tagged b").count() == 0
     assert page.title() == "elmo · explorer"
     assert "<img" in page.locator("#tagged").text_content()
@@ -277,9 +276,9 @@ def test_no_serious_fault_is_found_by_axe(page, scheme):
     page.emulate_media(color_scheme=scheme)
     page.locator("#tagger-text").fill("Alan went to Paris.")
     page.locator("#tag").click()
-    page.wait_for_selector("#tagged .labelled")
+    page.wait_for_selector("#tagged .labeled")
     page.wait_for_selector("#neighbors li")
-    page.wait_for_timeout(400)  # colours have stopped changing
+    page.wait_for_timeout(400)  # colors have stopped changing
     faults = [
         f"{fault['id']}: {node['target']} {node['failureSummary']}"
         for fault in axe.Axe().run(page).response["violations"]
@@ -299,7 +298,7 @@ def test_everything_can_be_reached_by_keyboard(page):
                 "(e => e.id || e.name || e.className || e.tagName)(document.activeElement)"
             )
         )
-    assert {"compared-word", "layer", "weight-0", "gamma", "measure", "colour", "only"} <= reached
+    assert {"compared-word", "layer", "weight-0", "gamma", "measure", "color", "only"} <= reached
     assert {"word", "word compared", "any-word", "tag", "task"} <= reached
     page.locator('[data-sentence="0"][data-position="1"]').focus()
     page.keyboard.press("Enter")
@@ -335,7 +334,7 @@ def test_a_token_is_asked_for_once(context, service):
         page = context.new_page()
         page.goto(address)
         page.locator("#token").fill("a-long-secret-token")
-        page.get_by_role("button", name="Go on").click()
+        page.get_by_role("button", name="Continue").click()
         page.wait_for_selector("#heatmap tbody tr")
         assert "Authorization: Bearer $TOKEN" in page.locator("#call-curl").text_content()
         assert "a-long-secret-token" not in page.content()
@@ -352,7 +351,7 @@ def test_a_refusal_is_told_on_the_page(context, address):
     expect(page.locator("#message")).to_be_empty()
 
 
-def test_sentences_of_the_indexed_text_are_not_their_own_neighbours(page):
+def test_sentences_of_the_indexed_text_are_not_their_own_neighbors(page):
     page.locator("#text").fill("\n".join(" ".join(tokens) for tokens in SENTENCES[:3]))
     expect(page.locator("#sentences li")).to_have_count(3)
     page.locator('[data-sentence="0"][data-position="3"]').click()

@@ -1,4 +1,4 @@
-"""Who is let in, how much is served, and what becomes of requests that nobody waits for."""
+"""Tokens, hosts and origins, limits, timeouts and shutdown."""
 
 import socket
 import threading
@@ -10,9 +10,9 @@ import pytest
 
 from elmo.cli.main import main
 from elmo.errors import ConfigError
+from elmo.serve.config import ServeConfig, read_config
 from elmo.serve.operations import Service
 from elmo.serve.run import listen, read_token
-from elmo.serve.serve_config import ServeConfig, read_config
 from tests.serve.conftest import running
 from tests.serve.test_api import refused
 
@@ -104,20 +104,20 @@ def ask(address, text, timeout=20):
     ("limit", "status"), [("max_in_flight", 503), ("max_in_flight_of_client", 429)]
 )
 def test_too_many_requests_at_a_time_are_turned_away(model, task, limit, status):
-    task.may_go_on.clear()
+    task.may_continue.clear()
     with (
         running(Service(model, "tiny", None, {"ner": task}), limits={limit: 2}) as (address, _),
         ThreadPoolExecutor(2) as others,
     ):
         first = others.submit(ask, address, "One.")
-        assert task.is_at_work.wait(20)
+        assert task.is_running.wait(20)
         second = others.submit(ask, address, "Two.")
         wait_until(lambda: in_flight(address) >= 2)
         answer = ask(address, "Three.")
         refused(answer, status)
         assert answer.headers["retry-after"] == "1"
         assert httpx.get(f"{address}/health").status_code == 200
-        task.may_go_on.set()
+        task.may_continue.set()
         assert [first.result().status_code, second.result().status_code] == [200, 200]
         assert ask(address, "Four.").status_code == 200
 
@@ -138,36 +138,36 @@ def dropped(address, reason):
 def wait_until(is_so):
     gives_up_at = time.monotonic() + 60
     while not is_so():
-        assert time.monotonic() < gives_up_at, "it never came to be"
+        assert time.monotonic() < gives_up_at, "condition never became true"
         time.sleep(0.02)
 
 
 def test_a_request_that_takes_too_long_is_told_so_and_its_work_dropped(model, task):
-    task.may_go_on.clear()
+    task.may_continue.clear()
     service = Service(model, "tiny", None, {"ner": task})
     with (
         running(service, limits={"timeout_seconds": 0.5}) as (address, _),
         ThreadPoolExecutor(2) as others,
     ):
         held_up = others.submit(ask, address, "Held up.")
-        assert task.is_at_work.wait(20)
+        assert task.is_running.wait(20)
         waiting = others.submit(ask, address, "Waiting.")
         assert "timeout_seconds" in refused(held_up.result(), 503)
         assert "timeout_seconds" in refused(waiting.result(), 503)
-        task.may_go_on.set()
+        task.may_continue.set()
         assert ask(address, "Next.").status_code == 200
         assert dropped(address, "timeout") == 2
-    assert task.labelled == [["Held", "up", "."], ["Next", "."]]
+    assert task.labeled == [["Held", "up", "."], ["Next", "."]]
 
 
 def test_the_work_of_a_client_that_goes_away_is_dropped(model, task):
-    task.may_go_on.clear()
+    task.may_continue.clear()
     with (
         running(Service(model, "tiny", None, {"ner": task})) as (address, _),
         ThreadPoolExecutor(1) as others,
     ):
         first = others.submit(ask, address, "First.")
-        assert task.is_at_work.wait(20)
+        assert task.is_running.wait(20)
         port = int(address.rsplit(":", 1)[1])
         body = b'{"texts": ["Gone."]}'
         with socket.create_connection(("127.0.0.1", port)) as connection:
@@ -177,24 +177,24 @@ def test_the_work_of_a_client_that_goes_away_is_dropped(model, task):
                 % (len(body), body)
             )
             wait_until(lambda: in_flight(address) >= 2)
-        wait_until(lambda: dropped(address, "gone") == 1)
-        task.may_go_on.set()
+        wait_until(lambda: dropped(address, "disconnect") == 1)
+        task.may_continue.set()
         assert first.result().status_code == 200
         assert ask(address, "Last.").status_code == 200
-    assert task.labelled == [["First", "."], ["Last", "."]]
+    assert task.labeled == [["First", "."], ["Last", "."]]
 
 
 def test_a_stop_answers_what_is_running(model, task):
-    task.may_go_on.clear()
+    task.may_continue.clear()
     with (
         running(Service(model, "tiny", None, {"ner": task})) as (address, server),
         ThreadPoolExecutor(2) as others,
     ):
         answers = [others.submit(ask, address, text) for text in ("Running.", "Waiting.")]
-        assert task.is_at_work.wait(20)
+        assert task.is_running.wait(20)
         wait_until(lambda: in_flight(address) >= 2)
         server.should_exit = True
-        threading.Timer(0.3, task.may_go_on.set).start()
+        threading.Timer(0.3, task.may_continue.set).start()
         assert [answer.result().status_code for answer in answers] == [200, 200]
     with pytest.raises(httpx.ConnectError):
         ask(address, "Too late.")
@@ -221,7 +221,7 @@ def test_a_token_is_read_from_a_file_or_a_variable(tmp_path, monkeypatch):
 @pytest.mark.parametrize("content", ["", "short", "two words here", "ünïcödé-token", "\x00" * 9])
 def test_what_is_no_token_is_refused_without_being_shown(tmp_path, content):
     (tmp_path / "token").write_text(content)
-    with pytest.raises(ConfigError, match="no token") as refusal:
+    with pytest.raises(ConfigError, match="no valid token") as refusal:
         read_token(tmp_path / "token", None)
     assert not content or content not in str(refusal.value)
     with pytest.raises(ConfigError, match=r"\$ABSENT"):
@@ -231,9 +231,9 @@ def test_what_is_no_token_is_refused_without_being_shown(tmp_path, content):
 
 
 def test_a_port_that_is_taken_is_one_clear_error(address):
-    with pytest.raises(ConfigError, match="cannot be listened on"):
+    with pytest.raises(ConfigError, match="cannot listen on"):
         listen("127.0.0.1", int(address.rsplit(":", 1)[1]))
-    with pytest.raises(ConfigError, match="cannot be listened on"):
+    with pytest.raises(ConfigError, match="cannot listen on"):
         listen("127.0.0.1", 99999)
 
 

@@ -3,8 +3,7 @@
 import httpx
 import pytest
 
-from elmo.serve.operations import Service
-from elmo.serve.tasks import load_tasks
+from elmo.serve.operations import Service, load_tasks
 from elmo.tasks import find_task
 from elmo.tasks.config import read_config
 from elmo.tasks.train import train_task
@@ -33,10 +32,10 @@ def test_the_server_labels_words_as_the_tagger_learned_them(tagger_address):
         assert client.get("/info").json()["tasks"] == ["ner"]
         text = "Ann Lee saw a bow. He left New York City."
         answer = client.post("/predict/ner", json={"texts": [text]}).json()["texts"][0]
-    labelled = dict(zip(answer["tokens"], answer["labels"], strict=True))
-    assert labelled["Ann"] == "B-PER"
-    assert labelled["saw"] == "O"
-    assert labelled["York"] == "I-LOC"
+    labeled = dict(zip(answer["tokens"], answer["labels"], strict=True))
+    assert labeled["Ann"] == "B-PER"
+    assert labeled["saw"] == "O"
+    assert labeled["York"] == "I-LOC"
 
 
 def test_the_explorer_shows_what_the_tagger_found(tagger_address):
@@ -49,5 +48,5 @@ def test_the_explorer_shows_what_the_tagger_found(tagger_address):
         page.goto(tagger_address)
         page.locator("#tagger-text").fill("Ann Lee saw a bow.")
         page.locator("#tag").click()
-        explorer.expect(page.locator("#tagged .labelled")).to_have_text(["Ann LeePER"])
+        explorer.expect(page.locator("#tagged .labeled")).to_have_text(["Ann LeePER"])
         browser.close()

@@ -1,4 +1,4 @@
-"""`elmo serve`: a page to explore a model with, and a JSON API."""
+"""`elmo serve`: a web page to explore a model, and a JSON API."""
 
 from pathlib import Path
 
@@ -9,12 +9,12 @@ from elmo.cli.options import model_option
 
 @click.command()
 @model_option
-@click.option("--host", help="An address of this machine.  [default: 127.0.0.1]")
-@click.option("--port", type=int, help="0 takes a free one.  [default: 8000]")
+@click.option("--host", help="Address to listen on.  [default: 127.0.0.1]")
+@click.option("--port", type=int, help="Port; 0 chooses a free one.  [default: 8000]")
 @click.option(
     "--text",
     type=click.Path(path_type=Path),
-    help="To find neighbours in: a text file, or a folder of `elmo index`.  "
+    help="Text to find neighbors in: a text file, or a folder of `elmo index`.  "
     "[default: WordNet's examples]",
 )
 @click.option(
@@ -25,9 +25,11 @@ from elmo.cli.options import model_option
     help="A trained task model; repeatable.",
 )
 @click.option(
-    "--token-file", type=click.Path(path_type=Path), help="A file with a token to ask for."
+    "--token-file",
+    type=click.Path(path_type=Path),
+    help="File with a token that clients must send.",
 )
-@click.option("--token-variable", metavar="NAME", help="An environment variable that holds one.")
+@click.option("--token-variable", metavar="NAME", help="Environment variable with that token.")
 @click.option("--config", type=click.Path(path_type=Path), help="Settings and limits as TOML.")
 @click.option("--set", "sets", multiple=True, metavar="NAME=VALUE", help="One setting; repeatable.")
 def serve(
@@ -41,9 +43,9 @@ def serve(
     config: Path | None,
     sets: tuple[str, ...],
 ) -> None:
-    """Open a page to explore a model with, and an API for programs, on this machine.
+    """Serve a web page to explore a model, and a JSON API.
 
-    /docs describes the API. Ctrl-C stops the server when it has answered what it was asked.
+    /docs describes the API. Ctrl-C stops the server after the requests in progress.
     """
     try:
         from elmo.serve.run import read_token
@@ -54,9 +56,8 @@ def serve(
         ) from error
     from elmo.api import Elmo
     from elmo.search.neighbors import open_index
-    from elmo.serve.operations import Service
-    from elmo.serve.serve_config import read_config
-    from elmo.serve.tasks import load_tasks
+    from elmo.serve.config import read_config
+    from elmo.serve.operations import Service, load_tasks
 
     settings = read_config(config, sets, host, port)
     token = read_token(token_file, token_variable)

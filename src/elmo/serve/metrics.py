@@ -1,4 +1,4 @@
-"""What the server counts, for Prometheus to collect."""
+"""Prometheus metrics of the server."""
 
 import time
 
@@ -13,39 +13,38 @@ from prometheus_client import (
 )
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-TOKENS = (16, 64, 256, 512, 1024, 2048, 4096, 16384)
-ORDERS = (1, 2, 4, 8, 16, 32, 64, 128)
+TOKEN_BUCKETS = (16, 64, 256, 512, 1024, 2048, 4096, 16384)
+REQUEST_BUCKETS = (1, 2, 4, 8, 16, 32, 64, 128)
 
 
 class Metrics:
-    """The counters of one server."""
+    """The metrics of one server, in a registry of its own."""
 
     def __init__(self) -> None:
-        self.registry = CollectorRegistry()
-        ProcessCollector(registry=self.registry)
-        PlatformCollector(registry=self.registry)
-        labels = ("path", "status")
+        self.registry = registry = CollectorRegistry()
+        ProcessCollector(registry=registry)
+        PlatformCollector(registry=registry)
         self.requests = Counter(
-            "elmo_requests", "Requests answered.", labels, registry=self.registry
+            "elmo_requests", "Responses sent.", ("path", "status"), registry=registry
         )
         self.seconds = Histogram(
-            "elmo_request_seconds", "Time to answer.", ("path",), registry=self.registry
+            "elmo_request_seconds", "Time to respond.", ("path",), registry=registry
         )
         self.in_flight = Gauge(
-            "elmo_requests_in_flight", "Requests being answered.", registry=self.registry
+            "elmo_requests_in_flight", "Requests in progress.", registry=registry
         )
-        self.tokens = Counter("elmo_tokens", "Tokens that the model read.", registry=self.registry)
+        self.tokens = Counter("elmo_tokens", "Tokens processed.", registry=registry)
         self.batch_tokens = Histogram(
-            "elmo_batch_tokens", "Tokens of a batch.", buckets=TOKENS, registry=self.registry
+            "elmo_batch_tokens", "Tokens per batch.", buckets=TOKEN_BUCKETS, registry=registry
         )
         self.batch_requests = Histogram(
-            "elmo_batch_requests", "Requests of a batch.", buckets=ORDERS, registry=self.registry
+            "elmo_batch_requests", "Requests per batch.", buckets=REQUEST_BUCKETS, registry=registry
         )
         self.dropped = Counter(
             "elmo_requests_dropped",
-            "Requests given up: the client went away, or time was over.",
+            "Requests dropped after a disconnect or timeout.",
             ("reason",),
-            registry=self.registry,
+            registry=registry,
         )
 
     def observe_batch(self, n_requests: int, n_tokens: int) -> None:
@@ -55,33 +54,32 @@ class Metrics:
         self.batch_requests.observe(n_requests)
 
     def render(self) -> bytes:
-        """The text that Prometheus reads."""
+        """The metrics in Prometheus's text format."""
         return generate_latest(self.registry)
 
 
 class CountRequests:
-    """ASGI middleware that counts and times requests by their route, not by what they ask for."""
+    """ASGI middleware that counts and times requests by route."""
 
     def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
         self._app = app
         self._metrics = metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on, and note how it went."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
         started_at = time.perf_counter()
         status = 500
 
-        async def send_noting(message: Message) -> None:
+        async def send_and_note(message: Message) -> None:
             nonlocal status
             status = message.get("status", status)
             await send(message)
 
         self._metrics.in_flight.inc()
         try:
-            await self._app(scope, receive, send_noting)
+            await self._app(scope, receive, send_and_note)
         finally:
             path = getattr(scope.get("route"), "path", "other")
             self._metrics.in_flight.dec()

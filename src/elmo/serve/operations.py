@@ -1,39 +1,41 @@
-"""What the model's thread does: many pieces of any requests in, an answer for each out.
+"""The operations that the model's thread runs: items of any requests in, one result per item out.
 
-Each operation gives for a piece what it gives for that piece alone, whatever runs beside it.
+The result of an item does not depend on the other items of the batch.
 Shapes: K chosen layers or mixes, L+1 layers, T tokens, D width.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from elmo.api import Elmo
+from elmo.errors import ConfigError
 from elmo.inference.occurrence import Occurrence
 from elmo.inference.results import Layers, ScoredSentence
 from elmo.inference.scoring import Substitute
 from elmo.search.neighbors import Index, Neighbors, search
-from elmo.serve.batching import Operation
-from elmo.serve.tasks import TaskModel
+from elmo.serve.scheduler import Operation
+from elmo.tasks import Labeller, load_labeller
 
 Array = NDArray[Any]
 Tokens = Sequence[str]
 
 
 @dataclass(frozen=True)
-class Embedding:
-    """A sentence, and the wanted weighted sums of its layers (K, L+1)."""
+class EmbedItem:
+    """A sentence, and the weights of K weighted sums of its layers, (K, L+1)."""
 
     tokens: Tokens
     weights: NDArray[np.float32]
 
 
 @dataclass(frozen=True)
-class Neighborhood:
-    """A word in its sentence, and how many neighbours of what kind it is asked for."""
+class NeighborsItem:
+    """A word in its sentence, and the number and kind of neighbors to find."""
 
     occurrence: Occurrence
     k: int
@@ -42,29 +44,40 @@ class Neighborhood:
 
 
 @dataclass(frozen=True)
-class Expectation:
-    """A place in a sentence, and how many words are wanted that could stand there."""
+class SubstitutesItem:
+    """A position in a sentence, and the number of substitutes to find for it."""
 
     occurrence: Occurrence
     k: int
 
 
+def load_tasks(folders: Sequence[Path], elmo: Elmo) -> dict[str, Labeller]:
+    """The task models of some folders, by name."""
+    tasks: dict[str, Labeller] = {}
+    for folder in folders:
+        task = load_labeller(folder, elmo)
+        if task.name in tasks:
+            raise ConfigError(f"{folder}: a second task model named {task.name!r}")
+        tasks[task.name] = task
+    return tasks
+
+
 @dataclass(frozen=True)
 class Service:
-    """A model, and what was loaded beside it."""
+    """A model with everything that was loaded for it: an index, task models."""
 
     elmo: Elmo
     name: str
     index: Index | None = None
-    tasks: Mapping[str, TaskModel] | None = None
+    tasks: Mapping[str, Labeller] | None = None
 
     @property
     def has_head(self) -> bool:
-        """Whether the model can predict words."""
+        """Whether the model has a softmax and can predict words."""
         return self.elmo.model.head is not None
 
     def operations(self) -> dict[str, Operation]:
-        """All that this service can do, by name."""
+        """All available operations by name."""
         found: dict[str, Operation] = {"embed": self.embed}
         if self.has_head:
             found |= {"score": self.score, "substitutes": self.substitutes}
@@ -72,36 +85,36 @@ class Service:
             found["neighbors"] = self.neighbors
         return found | {f"predict/{name}": task.label for name, task in (self.tasks or {}).items()}
 
-    def embed(self, pieces: Sequence[Embedding]) -> list[Array]:
+    def embed(self, items: Sequence[EmbedItem]) -> list[Array]:
         """(K, T, D) for each sentence."""
-        layers = self.elmo.embedder.embed([piece.tokens for piece in pieces])
+        layers = self.elmo.embedder.embed([item.tokens for item in items])
         return [
-            np.tensordot(piece.weights, found, axes=1)
-            for piece, found in zip(pieces, layers, strict=True)
+            np.tensordot(item.weights, found, axes=1)
+            for item, found in zip(items, layers, strict=True)
         ]
 
-    def score(self, pieces: Sequence[Tokens]) -> list[ScoredSentence]:
+    def score(self, items: Sequence[Tokens]) -> list[ScoredSentence]:
         """The log-probabilities of each sentence's words."""
-        return self.elmo.scorer.score(pieces)
+        return self.elmo.scorer.score(items)
 
-    def substitutes(self, pieces: Sequence[Expectation]) -> list[list[Substitute]]:
-        """The words expected at each place."""
-        most = max(piece.k for piece in pieces)
-        found = self.elmo.scorer.substitutes([piece.occurrence for piece in pieces], most)
-        return [words[: piece.k] for piece, words in zip(pieces, found, strict=True)]
+    def substitutes(self, items: Sequence[SubstitutesItem]) -> list[list[Substitute]]:
+        """The most probable words at each position."""
+        most = max(item.k for item in items)
+        found = self.elmo.scorer.substitutes([item.occurrence for item in items], most)
+        return [words[: item.k] for item, words in zip(items, found, strict=True)]
 
-    def neighbors(self, pieces: Sequence[Neighborhood]) -> list[Neighbors]:
-        """What is near each word."""
+    def neighbors(self, items: Sequence[NeighborsItem]) -> list[Neighbors]:
+        """The nearest occurrences and words of each word."""
         assert self.index is not None
-        layers = self.elmo.embedder.embed([piece.occurrence.tokens for piece in pieces])
+        layers = self.elmo.embedder.embed([item.occurrence.tokens for item in items])
         return [
             search(
                 self.index,
-                piece.occurrence,
+                item.occurrence,
                 found,
-                piece.k,
-                layers=piece.layers,
-                any_word=piece.any_word,
+                item.k,
+                layers=item.layers,
+                any_word=item.any_word,
             )
-            for piece, found in zip(pieces, layers, strict=True)
+            for item, found in zip(items, layers, strict=True)
         ]

@@ -1,4 +1,4 @@
-// Requests to the server this page came from.
+// Requests to the API of this server.
 
 let token = sessionStorage.getItem("token");
 
@@ -50,11 +50,11 @@ async function request(path, body, accept = "application/json") {
       body: body && JSON.stringify(body),
     });
   } catch {
-    throw new ApiError(0, "The server does not answer. Is it still running?");
+    throw new ApiError(0, "No response from the server. Is it running?");
   }
   if (!answer.ok) {
     const told = await answer.json().catch(() => ({}));
-    throw new ApiError(answer.status, told.error ?? `The server answers ${answer.status}.`);
+    throw new ApiError(answer.status, told.error ?? `The server responded with status ${answer.status}.`);
   }
   return answer;
 }

@@ -1,9 +1,9 @@
-// The calls that give what is on the screen, in Python and for curl.
+// Python code and curl commands that compute what is on the screen.
 
 import { byId } from "./dom.js";
 
 // `view`: { texts, sentences, origins, places, weights, gamma, measure, word, chosen, info, ... }
-// where `origins[s]` is the text that sentence s is of, and the token of it that it begins with
+// where `origins[s]` is the text of sentence s and the index of its first token
 export function showCalls(view) {
   byId("call-python").textContent = python(view);
   byId("call-curl").textContent = curl(view);
@@ -39,7 +39,7 @@ function python(view) {
     );
   }
   if (info.words) {
-    lines.push("", "# surprise in bits, word by word");
+    lines.push("", "# surprisal of each word in bits");
     lines.push("for text in elmo.score(texts):", "    for s in text.sentences:");
     lines.push('        print(s.tokens, s.surprisal("forward"), s.surprisal("backward"))');
   }
@@ -70,6 +70,6 @@ function curl({ texts, sentences, weights, chosen, info, address, hasToken }) {
 }
 
 const number = (value) => String(Number(value.toFixed(3)));
-// Every string of JSON is one of Python, too.
+// Every JSON string is a Python string, too.
 const quote = (text) => JSON.stringify(text);
 const shellQuote = (text) => `'${text.replaceAll("'", "'\\''")}'`;

@@ -1,12 +1,12 @@
-// The sliders for the layers' weights, and the other choices beside the pictures.
+// The sliders for the layer weights, and the other controls.
 
 import { byId, element } from "./dom.js";
 
 const SUBSCRIPTS = ["₀", "₁", "₂", "₃", "₄", "₅", "₆", "₇", "₈", "₉"];
-const ABOUT = ["spelling", "first layer", "second layer"];
+const ABOUT = ["characters", "LSTM layer 1", "LSTM layer 2"];
 const BOXES = { only: "only", "any-word": "anyWord" };
 
-// `moved(weight, value)` is told of every step; `weight` is a layer's number or "gamma".
+// `moved(weight, value)` is called on every change; `weight` is a layer index or "gamma".
 export function makeSliders(nLayers, moved) {
   const slider = (id, name, about, most, weight) =>
     element(
@@ -26,18 +26,18 @@ export function makeSliders(nLayers, moved) {
   const layers = Array.from({ length: nLayers }, (_, k) =>
     slider(`weight-${k}`, `s${SUBSCRIPTS[k]}`, ABOUT[k] ?? "", 1, k),
   );
-  byId("sliders").replaceChildren(...layers, slider("gamma", "γ", "length", 3, "gamma"));
+  byId("sliders").replaceChildren(...layers, slider("gamma", "γ", "scale", 3, "gamma"));
 }
 
-// `changed(name, value)` is told of every choice that is not a slider.
+// `changed(name, value)` is called for every control that is not a slider.
 export function onChoices(changed) {
-  for (const button of document.querySelectorAll('[name="measure"], [name="colour"]'))
+  for (const button of document.querySelectorAll('[name="measure"], [name="color"]'))
     button.addEventListener("change", () => changed(button.name, button.value));
   for (const [id, name] of Object.entries(BOXES))
     byId(id).addEventListener("change", (event) => changed(name, event.target.checked));
 }
 
-// Set everything as the state is; `weights` are its weights, made to sum to one.
+// Set all controls from the state; `weights` are its weights, normalized to sum to one.
 export function showChoices(state, weights) {
   weights.forEach((weight, k) => {
     byId(`weight-${k}`).value = state.weights[k];
@@ -45,7 +45,7 @@ export function showChoices(state, weights) {
   });
   byId("gamma").value = state.gamma;
   byId("gamma-value").textContent = state.gamma.toFixed(2);
-  for (const name of ["measure", "colour"])
+  for (const name of ["measure", "color"])
     document.querySelector(`[name="${name}"][value="${state[name]}"]`).checked = true;
   for (const [id, name] of Object.entries(BOXES)) byId(id).checked = state[name];
 }

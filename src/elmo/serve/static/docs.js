@@ -1,4 +1,4 @@
-// The API's description as a page: what each address wants and gives, and a call to begin with.
+// A page that describes the API, with an example call for each route.
 
 import { byId, element } from "./dom.js";
 
@@ -16,9 +16,9 @@ function showOperation(path, method, operation) {
     {},
     element("h2", {}, path),
     element("p", { class: "lead" }, operation.description ?? operation.summary),
-    fields.length ? element("h3", {}, "Wants") : null,
+    fields.length ? element("h3", {}, "Request") : null,
     fields.length ? element("dl", { class: "fields" }, ...fields.flatMap(showField(body))) : null,
-    element("h3", {}, "Answers"),
+    element("h3", {}, "Responses"),
     element("dl", { class: "fields" }, ...Object.entries(operation.responses).flatMap(showAnswer)),
     element("pre", { tabindex: 0, "aria-label": `A call of ${path}` }, callOf(path, method, body)),
   );

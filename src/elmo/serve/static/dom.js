@@ -1,4 +1,4 @@
-// Elements are made here and nowhere else: text is always set as text, never as markup.
+// All elements are created here: text is always set as text, never as HTML.
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -6,18 +6,18 @@ export const byId = (id) => document.getElementById(id);
 
 // An HTML element; `properties` are attributes, `on...` listeners, or `dataset`.
 export function element(name, properties = {}, ...children) {
-  return furnish(document.createElement(name), properties, children);
+  return build(document.createElement(name), properties, children);
 }
 
 export function svg(name, properties = {}, ...children) {
-  return furnish(document.createElementNS(SVG, name), properties, children);
+  return build(document.createElementNS(SVG, name), properties, children);
 }
 
 export function hidden(text) {
   return element("span", { class: "visually-hidden" }, text);
 }
 
-function furnish(made, properties, children) {
+function build(made, properties, children) {
   for (const [name, value] of Object.entries(properties)) {
     if (name.startsWith("on")) made.addEventListener(name.slice(2), value);
     else if (name === "dataset") Object.assign(made.dataset, value);
@@ -28,7 +28,7 @@ function furnish(made, properties, children) {
   return made;
 }
 
-// A sentence as text with one word marked, cut to so many words on either side of it.
+// A sentence as text with one word marked, cut to `around` words on either side of it.
 export function marked(tokens, position, around = Infinity) {
   const first = Math.max(0, position - around);
   const last = Math.min(tokens.length, position + around + 1);
@@ -44,7 +44,7 @@ export function marked(tokens, position, around = Infinity) {
 
 const NO_SPACE_BEFORE = /^([.,;:!?)\]%…’”]|n't|['’](s|re|ve|ll|d|m)\b)/;
 
-// Tokens as running text: no space before what leans on the word to its left.
+// Tokens as running text: no space before punctuation and clitics.
 export function join(tokens) {
   return tokens.reduce(
     (text, token) => text + (text && !NO_SPACE_BEFORE.test(token) ? " " : "") + token,

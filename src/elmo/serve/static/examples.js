@@ -1,4 +1,4 @@
-// Sentences to begin with: each set has one word in several of its uses, like uses together.
+// Example sentences: each set has one word in several senses, grouped by sense.
 
 export const EXAMPLES = {
   bow: [

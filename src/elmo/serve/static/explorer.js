@@ -1,4 +1,4 @@
-// The page: what is typed and chosen, asked of the server and shown; all of it kept in the address.
+// The page: reads the input, asks the server, shows the results, and keeps its state in the URL.
 
 import * as api from "./api.js";
 import { showCalls } from "./call.js";
@@ -14,7 +14,7 @@ import { showWord } from "./word.js";
 
 let state = readAddress(location.hash, EXAMPLES.bow);
 let info = null;
-let found = null; // what the server said of the sentences: { embedded, scores, sentences, ... }
+let found = null; // results for the sentences: { embedded, scores, sentences, ... }
 
 async function start() {
   try {
@@ -38,10 +38,10 @@ async function start() {
   await read();
 }
 
-// Ask the server about the sentences, then show everything.
+// Get the results for the sentences, then show everything.
 async function read() {
   const texts = state.text.split("\n").map((line) => line.trim()).filter(Boolean);
-  if (texts.length === 0) return tell("Type a sentence on each line.");
+  if (texts.length === 0) return tell("Type one sentence per line.");
   tell("", true);
   try {
     const [embedded, scored] = await Promise.all([
@@ -56,7 +56,7 @@ async function read() {
   show();
 }
 
-// The sentences of all texts in one list, with where each of them is from.
+// The sentences of all texts in one list, with the origin of each.
 function arrange(texts, embedded, scored) {
   const sentences = [];
   const origins = [];
@@ -72,7 +72,7 @@ function arrange(texts, embedded, scored) {
 
 function show() {
   const { words, sentences } = found;
-  if (!words.has(state.word)) state.word = mostTelling(words);
+  if (!words.has(state.word)) state.word = defaultWord(words);
   const { sentence, position } = state.chosen ?? {};
   if (!sentences[sentence]?.[position]) state.chosen = words.get(state.word)?.[0] ?? null;
   showWordChoice(words);
@@ -80,20 +80,20 @@ function show() {
   showChosen();
 }
 
-// A word worth comparing: one of our examples, or the longest of those that occur again.
-function mostTelling(words) {
+// The word to compare first: one of the examples, or the longest word that occurs again.
+function defaultWord(words) {
   const names = [...words.keys()];
   const longest = names.toSorted((a, b) => b.length - a.length)[0];
   return names.find((name) => Object.hasOwn(EXAMPLES, name)) ?? longest ?? null;
 }
 
-// What changes with the layers' weights, without asking the server.
+// Show what depends on the layer weights; needs no request.
 function showVectors() {
   const places = found.words.get(state.word) ?? [];
   const starts = [];
   found.sentences.reduce((sum, tokens) => (starts.push(sum), sum + tokens.length), 0);
   const rows = places.map(({ sentence, position }) => starts[sentence] + position);
-  const view = { ...found, ...state, places, rows, weights: normalised(), info };
+  const view = { ...found, ...state, places, rows, weights: normalized(), info };
   byId("compare").hidden = places.length < 2;
   byId("nothing-to-compare").hidden = places.length >= 2;
   if (places.length > 1) {
@@ -101,7 +101,7 @@ function showVectors() {
     showHeatmap({ ...view, onlyLayer }, chooseLayer);
   }
   showMap(view, choose);
-  showMapKey(found.sentences, state.colour);
+  showMapKey(found.sentences, state.color);
   showChoices(state, view.weights);
   showCalls({ ...view, address: location.origin, hasToken: api.hasToken() });
   history.replaceState(null, "", addressOf(state));
@@ -116,7 +116,7 @@ function showChosen() {
     tokens: found.sentences[sentence],
     position,
     score: found.scores?.[sentence],
-    weights: normalised(),
+    weights: normalized(),
     info,
     anyWord: state.anyWord,
   }).catch((error) => tell(error.message));
@@ -142,8 +142,8 @@ function chooseLayer(layer) {
 
 const oneHot = (layer) => Array.from({ length: info.layers }, (_, k) => Number(k === layer));
 
-// The weights sum to one; if all are zero, all layers count alike.
-function normalised() {
+// The weights, normalized to sum to one; equal weights if all are zero.
+function normalized() {
   const sum = state.weights.reduce((a, b) => a + b, 0);
   return state.weights.map((weight) => (sum > 0 ? weight / sum : 1 / state.weights.length));
 }
@@ -166,7 +166,7 @@ function tell(message, isBusy = false) {
   document.body.toggleAttribute("data-busy", isBusy);
 }
 
-// Neighbours change with the layers, but need not be asked for at every step of a slider.
+// Neighbors depend on the layer weights; wait until a slider stops moving.
 let waiting;
 function askLater() {
   clearTimeout(waiting);

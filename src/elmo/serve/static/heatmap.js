@@ -1,11 +1,11 @@
-// Every pair of occurrences of a word compared: a small square for each layer, a large one for
-// the mix that is chosen.
+// Similarity of every pair of occurrences of a word: a small matrix per layer, a large one for
+// the chosen weights.
 
 import { byId, element, marked, svg } from "./dom.js";
 import { compare, cosine, distance, mix } from "./vectors.js";
 
 const isNarrow = matchMedia("(max-width: 34rem)");
-const LAYER_NAMES = ["spelling only", "in context", "deeper"];
+const LAYER_NAMES = ["characters only", "LSTM layer 1", "LSTM layer 2"];
 
 // `view`: { embedded, rows: token numbers, places, sentences, weights, gamma, measure, onlyLayer }
 export function showHeatmap(view, chooseLayer) {
@@ -29,7 +29,7 @@ function squareOf({ embedded, rows, measure }, weights, gamma) {
   return compare(vectors, measure === "cosine" ? cosine : distance);
 }
 
-// From a value to how hot it is, 0 to 1: alike is hot, on one scale for all layers.
+// Map values to 0..1, where 1 is most similar, on one scale for all layers.
 function heatScale(measure, squares) {
   const values = squares.flat(2);
   if (measure === "cosine") {
@@ -50,7 +50,7 @@ function thumbnail(values, layer, view, heat, chooseLayer) {
     }),
   );
   const picture = svg("svg", { viewBox: `0 0 ${n} ${n}`, "shape-rendering": "crispEdges", "aria-hidden": "true" }, ...cells);
-  const name = layer < LAYER_NAMES.length ? LAYER_NAMES[layer] : "yet deeper";
+  const name = layer < LAYER_NAMES.length ? LAYER_NAMES[layer] : `LSTM layer ${layer}`;
   const apart = meanOfPairs(values);
   return element(
     "button",
@@ -119,8 +119,8 @@ function tableCell(value, isSame, heat) {
 
 function showScale(heat, measure) {
   const shown = (value) => (measure === "cosine" ? value.toFixed(2) : value.toFixed(1));
-  byId("scale-cold").textContent = `${shown(heat.cold)} apart`;
-  byId("scale-hot").textContent = `alike ${shown(heat.hot)}`;
+  byId("scale-cold").textContent = `${shown(heat.cold)} different`;
+  byId("scale-hot").textContent = `similar ${shown(heat.hot)}`;
 }
 
 const clamp = (value) => Math.max(0, Math.min(1, value));

@@ -1,15 +1,15 @@
-// The words as points on a plane: the two directions in which their vectors differ most.
+// The words as points: the first two principal components of their vectors.
 
 import { byId, element, svg } from "./dom.js";
 import { mix, principal, settle } from "./vectors.js";
 
 const MARGIN = 36;
-const N_COLOURS = 8;
+const N_COLORS = 8;
 const MOST_POINTS = 400;
-let before = []; // where the points were
+let before = []; // earlier positions of the points
 let drawn = { key: "", groups: [] };
 
-// `view`: { embedded, sentences, weights, gamma, word, colour: "sentence" or "word", only }
+// `view`: { embedded, sentences, weights, gamma, word, color: "sentence" or "word", only }
 export function showMap(view, choose) {
   const words = pointsOf(view).slice(0, MOST_POINTS);
   const vectors = words.map(({ row }) => mix(view.embedded, row, view.weights, view.gamma));
@@ -17,18 +17,18 @@ export function showMap(view, choose) {
   before = settle(points, before);
   const frame = frameOf(byId("map"));
   const places = scale(before, frame);
-  const colours = colourNumbers(words, view);
-  const labelled = placeLabels(words, places);
+  const colors = colorNumbers(words, view);
+  const labeled = placeLabels(words, places);
   draw(words, choose).forEach((group, k) => {
     const [x, y] = places[k];
     group.style.transform = `translate(${x}px, ${y}px)`;
-    group.dataset.colour = colours[k] ?? "none";
-    group.classList.toggle("labelled", labelled.has(k));
+    group.dataset.color = colors[k] ?? "none";
+    group.classList.toggle("labeled", labeled.has(k));
     group.classList.toggle("turned", x > frame.width - 90);
   });
   byId("map-note").textContent =
-    `${words.length} words; the plane shows ` +
-    `${Math.round(100 * (share[0] + share[1]))} % of how they differ.`;
+    `${words.length} words. PCA; the plane shows ` +
+    `${Math.round(100 * (share[0] + share[1]))} % of the variance.`;
 }
 
 function pointsOf({ sentences, word, only }) {
@@ -45,7 +45,7 @@ function pointsOf({ sentences, word, only }) {
   return only ? all.filter((one) => one.isCompared) : all.filter(({ token }) => /\w/u.test(token));
 }
 
-// As many units as there are pixels, so that labels have one size on every screen.
+// One unit per pixel, so that labels have the same size on every screen.
 function frameOf(picture) {
   const width = Math.max(280, Math.round(picture.getBoundingClientRect().width));
   const height = Math.round(Math.max(300, width * 0.5));
@@ -55,7 +55,7 @@ function frameOf(picture) {
 
 function scale(points, { width, height }) {
   const [x, y] = [0, 1].map((d) => extent(points.map((point) => point[d])));
-  // One scale for both directions, so that distances can be compared; the labels need room, too.
+  // One scale for both axes, so that distances can be compared; leave space for the labels.
   const unit = Math.min(
     (width - 2 * MARGIN - 40) / Math.max(1e-9, x.length),
     (height - 2 * MARGIN) / Math.max(1e-9, y.length),
@@ -71,9 +71,9 @@ function extent(values) {
   return { middle: (low + high) / 2, length: high - low };
 }
 
-// One colour for each sentence, or for each word that occurs again; the others have none.
-function colourNumbers(words, { colour }) {
-  if (colour === "sentence") return words.map(({ sentence }) => sentence % N_COLOURS);
+// One color per sentence, or per word that occurs more than once.
+function colorNumbers(words, { color }) {
+  if (color === "sentence") return words.map(({ sentence }) => sentence % N_COLORS);
   const counts = new Map();
   for (const { token } of words) {
     const word = token.toLowerCase();
@@ -82,7 +82,7 @@ function colourNumbers(words, { colour }) {
   const repeated = [...counts].filter(([, count]) => count > 1).map(([word]) => word);
   return words.map(({ token }) => {
     const number = repeated.indexOf(token.toLowerCase());
-    return number < 0 ? null : number % N_COLOURS;
+    return number < 0 ? null : number % N_COLORS;
   });
 }
 
@@ -137,14 +137,14 @@ function drawPoint(word, choose) {
   );
 }
 
-export function showMapKey(sentences, colour) {
-  const items = sentences.slice(0, N_COLOURS).map((_, s) =>
+export function showMapKey(sentences, color) {
+  const items = sentences.slice(0, N_COLORS).map((_, s) =>
     element(
       "li",
       {},
-      element("span", { class: "swatch", dataset: { colour: s } }),
+      element("span", { class: "swatch", dataset: { color: s } }),
       `sentence ${s + 1}`,
     ),
   );
-  byId("map-key").replaceChildren(...(colour === "sentence" ? items : []));
+  byId("map-key").replaceChildren(...(color === "sentence" ? items : []));
 }

@@ -1,10 +1,10 @@
-// The sentences as buttons, a word each, with its surprise in both directions hanging below it.
+// The sentences as one button per word, with bars for its surprisal in both directions.
 
 import { byId, element, hidden } from "./dom.js";
 
-const MOST_BITS = 20; // as long as a bar gets
+const MOST_BITS = 20; // length of the longest bar
 
-// `scores[s]` are the surprisals of sentence s; without them words hang nothing.
+// `scores[s]` are the surprisals of sentence s; optional.
 export function showSentences(sentences, scores, chosen, word, choose) {
   byId("sentences").replaceChildren(
     ...sentences.map((tokens, s) =>
@@ -56,7 +56,7 @@ function bars(score, t) {
   );
 }
 
-// Words that occur more than once, most frequent first, each with its places.
+// Words that occur more than once, most frequent first, each with its positions.
 export function repeatedWords(sentences) {
   const places = new Map();
   sentences.forEach((tokens, sentence) =>

@@ -1,7 +1,7 @@
-// What is typed and chosen, as the part of the page's address that is never sent to a server.
+// The state of the page as URL fragment, which browsers do not send to the server.
 
 const START = { word: null, chosen: null, weights: null, gamma: 1, measure: "cosine",
-  colour: "sentence", only: false, anyWord: false };
+  color: "sentence", only: false, anyWord: false };
 
 export function readAddress(hash, sentences) {
   const said = new URLSearchParams(hash.slice(1));
@@ -19,7 +19,7 @@ export function readAddress(hash, sentences) {
     weights: isFine(weights) ? weights : null,
     gamma: gamma > 0 && gamma <= 3 ? gamma : 1,
     measure: said.get("by") === "distance" ? "distance" : "cosine",
-    colour: said.get("colour") === "word" ? "word" : "sentence",
+    color: said.get("color") === "word" ? "word" : "sentence",
     only: said.has("only"),
     anyWord: said.has("any"),
   };
@@ -32,7 +32,7 @@ export function addressOf(state) {
   said.set("s", state.weights.map((weight) => Number(weight.toFixed(2))).join(","));
   if (state.gamma !== 1) said.set("gamma", state.gamma.toFixed(2));
   if (state.measure !== "cosine") said.set("by", state.measure);
-  if (state.colour !== "sentence") said.set("colour", state.colour);
+  if (state.color !== "sentence") said.set("color", state.color);
   if (state.only) said.set("only", "");
   if (state.anyWord) said.set("any", "");
   return `#${said}`;

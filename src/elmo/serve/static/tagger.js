@@ -1,4 +1,4 @@
-// A page of text with a label at its words, where a task model is loaded.
+// Labels for a text, by a task model.
 
 import * as api from "./api.js";
 import { byId, element } from "./dom.js";
@@ -18,7 +18,7 @@ export function setUpTagger(tasks, tell) {
   });
 }
 
-// The text as it was written, each labelled run of words in a box with its label.
+// The original text, with each labeled span in a box.
 function showLabels(text, { offsets, labels }) {
   const letters = [...text]; // offsets count characters, not JavaScript's code units
   const kinds = [...new Set(labels.map(kindOf).filter(Boolean))].sort();
@@ -30,7 +30,7 @@ function showLabels(text, { offsets, labels }) {
     parts.push(
       element(
         "span",
-        { class: "labelled", dataset: { colour: kinds.indexOf(kind) % 8 } },
+        { class: "labeled", dataset: { color: kinds.indexOf(kind) % 8 } },
         letters.slice(start, end).join(""),
         element("span", { class: "label" }, kind),
       ),
@@ -41,7 +41,7 @@ function showLabels(text, { offsets, labels }) {
   byId("tagged").replaceChildren(...parts);
 }
 
-// Words of one entity are one run: B- begins, I- goes on; labels without these stand alone.
+// Spans of BIO or BILOU labels; a label without prefix is a span of its own.
 function runs(labels) {
   const found = [];
   labels.forEach((label, k) => {

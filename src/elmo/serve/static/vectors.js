@@ -1,4 +1,4 @@
-// Vectors: mixing layers, comparing words, and putting them on a plane.
+// Vectors: mixing layers, similarity, PCA.
 
 // The mixed vector of one token: gamma * sum of weights[l] * layer l.
 export function mix(embedded, token, weights, gamma = 1) {
@@ -28,20 +28,19 @@ export function distance(one, two) {
   return Math.sqrt(sum);
 }
 
-// All pairs compared: a square of rows.
+// The measure of all pairs, as rows.
 export function compare(vectors, measure) {
   return vectors.map((one) => vectors.map((two) => measure(one, two)));
 }
 
-// The two directions in which points differ most: coordinates of each, and the share of the
-// variance that is seen. Found from the products of all pairs, of which there are fewer than of
-// the vectors' many dimensions.
+// PCA with two components: coordinates, and the share of the variance of each component. Computed
+// from the Gram matrix, which is smaller than the covariance matrix.
 export function principal(vectors) {
   const n = vectors.length;
-  const centre = new Float64Array(vectors[0]?.length ?? 0);
-  for (const vector of vectors) vector.forEach((value, d) => (centre[d] += value / n));
-  const centred = vectors.map((vector) => vector.map((value, d) => value - centre[d]));
-  const products = compare(centred, dot);
+  const center = new Float64Array(vectors[0]?.length ?? 0);
+  for (const vector of vectors) vector.forEach((value, d) => (center[d] += value / n));
+  const centered = vectors.map((vector) => vector.map((value, d) => value - center[d]));
+  const products = compare(centered, dot);
   const total = products.reduce((sum, row, k) => sum + row[k], 0);
   const axes = [0, 1].map((k) => strongest(products, k));
   return {
@@ -50,7 +49,7 @@ export function principal(vectors) {
   };
 }
 
-// The strongest eigenvector of a symmetric matrix by power iteration; it is then taken out.
+// The first eigenvector of a symmetric matrix by power iteration; the matrix is deflated.
 function strongest(matrix, seed) {
   const n = matrix.length;
   let direction = Float64Array.from({ length: n }, (_, k) => Math.sin(1 + seed + k * (seed + 2)));
@@ -69,8 +68,8 @@ function strongest(matrix, seed) {
   return { direction, strength };
 }
 
-// Turn and mirror points so that they lie as near as can be to where they were: an axis has no
-// sign, and a picture that flips is hard to follow.
+// Rotate and mirror points to be as close as possible to their earlier positions (Procrustes), so
+// that the picture does not flip between updates.
 export function settle(points, before) {
   if (before.length !== points.length) return points;
   let [a, b, c, d] = [0, 0, 0, 0];

@@ -1,12 +1,11 @@
-// What is known of the word that was clicked: its surprise, what could stand in its place, where
-// the indexed text uses it alike, and what is merely spelt alike.
+// Details of the selected word: surprisal, substitutes, and its neighbors with and without context.
 
 import * as api from "./api.js";
 import { byId, element, marked } from "./dom.js";
 
 const MANY = 8;
 const AROUND = 12;
-let asked = 0; // an answer that comes after another question is not shown
+let asked = 0; // late responses are ignored
 
 export async function showWord(view) {
   const { tokens, position, score, weights, info, anyWord } = view;
@@ -28,9 +27,9 @@ export async function showWord(view) {
 }
 
 function showSurprise(score, position) {
-  const given = { forward: "before it", backward: "after it", combined: "on both sides" };
+  const given = { forward: "before", backward: "after", combined: "before and after" };
   const facts = Object.entries(score?.surprisals ?? {}).flatMap(([reading, bits]) => [
-    element("dt", { class: reading }, `given what is ${given[reading]}`),
+    element("dt", { class: reading }, `given the words ${given[reading]}`),
     element("dd", {}, `${bits[position].toFixed(1)} bits`),
   ]);
   byId("word-surprise").replaceChildren(...facts);
@@ -65,7 +64,7 @@ function showNeighbors({ in_context, without_context }, word) {
     ),
   );
   byId("no-neighbors").hidden = in_context.length > 0;
-  byId("no-neighbors").textContent = `The indexed text has no other “${word}”.`;
+  byId("no-neighbors").textContent = `No other occurrence of “${word}” in the indexed text.`;
   byId("static").replaceChildren(
     ...without_context.map(({ word: other, similarity }) =>
       element(

@@ -1,4 +1,4 @@
-"""The queue's order, and the thread that owns the model."""
+"""The order of the queue, and the thread that runs the model."""
 
 import asyncio
 import threading
@@ -7,30 +7,30 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elmo.serve.batching import Batcher, FairQueue, Order, StoppedError
+from elmo.serve.scheduler import Batcher, FairQueue, Job, StoppedError
 
 
-def order(name, *sizes):
-    return Order(name, [f"{name}{k}" for k in range(len(sizes))], sizes)
+def job(name, *sizes):
+    return Job(name, [f"{name}{k}" for k in range(len(sizes))], sizes)
 
 
 def names(taken):
-    return [order.pieces[number] for order, number in taken]
+    return [job.items[number] for job, number in taken]
 
 
-def test_a_short_order_goes_ahead_of_the_rest_of_a_long_one():
+def test_a_short_job_overtakes_the_rest_of_a_long_one():
     queue = FairQueue()
-    queue.add(order("long", *[10] * 50))
+    queue.add(job("long", *[10] * 50))
     assert names(queue.take(40)) == ["long0", "long1", "long2", "long3"]
-    queue.add(order("short", 10))
+    queue.add(job("short", 10))
     assert "short0" in names(queue.take(40))
 
 
-def test_orders_that_wait_together_get_equal_shares():
+def test_jobs_that_wait_together_get_equal_shares():
     queue = FairQueue()
-    queue.add(order("a", *[10] * 20))
-    queue.add(order("b", *[5] * 40))
-    queue.add(order("c", *[20] * 10))
+    queue.add(job("a", *[10] * 20))
+    queue.add(job("b", *[5] * 40))
+    queue.add(job("c", *[20] * 10))
     taken = names(queue.take(120))
     assert {name: sum(n.startswith(name) for n in taken) for name in "abc"} == {
         "a": 4,
@@ -39,21 +39,21 @@ def test_orders_that_wait_together_get_equal_shares():
     }
 
 
-def test_a_long_order_is_served_though_short_ones_keep_coming():
+def test_a_long_job_is_served_though_short_ones_keep_coming():
     queue = FairQueue()
-    queue.add(order("long", *[10] * 5))
+    queue.add(job("long", *[10] * 5))
     served = []
     for number in range(30):
-        queue.add(order(f"short{number}.", 10))
-        queue.add(order(f"more{number}.", 10))
+        queue.add(job(f"short{number}.", 10))
+        queue.add(job(f"more{number}.", 10))
         served += names(queue.take(20))
     assert [name for name in served if name.startswith("long")] == [f"long{k}" for k in range(5)]
 
 
 def test_a_piece_larger_than_a_batch_runs_alone():
     queue = FairQueue()
-    queue.add(order("huge", 1000))
-    queue.add(order("small", 1))
+    queue.add(job("huge", 1000))
+    queue.add(job("small", 1))
     assert names(queue.take(10)) == ["huge0"]
     assert names(queue.take(10)) == ["small0"]
     assert queue.take(10) == []
@@ -61,7 +61,7 @@ def test_a_piece_larger_than_a_batch_runs_alone():
 
 def test_what_nobody_waits_for_is_not_taken():
     queue = FairQueue()
-    dropped, kept = order("dropped", 1, 1, 1), order("kept", 1)
+    dropped, kept = job("dropped", 1, 1, 1), job("kept", 1)
     queue.add(dropped)
     queue.add(kept)
     dropped.answer.cancel()
@@ -69,33 +69,33 @@ def test_what_nobody_waits_for_is_not_taken():
 
 
 @given(st.lists(st.lists(st.integers(1, 30), min_size=1, max_size=8), max_size=8))
-def test_every_piece_is_taken_once_and_in_its_orders_order(all_sizes):
+def test_every_piece_is_taken_once_and_in_its_jobs_job(all_sizes):
     queue = FairQueue()
-    orders = [order(f"{k}.", *sizes) for k, sizes in enumerate(all_sizes)]
-    for one in orders:
+    jobs = [job(f"{k}.", *sizes) for k, sizes in enumerate(all_sizes)]
+    for one in jobs:
         queue.add(one)
     taken = []
     while batch := queue.take(25):
         sizes = [one.sizes[number] for one, number in batch]
         assert sum(sizes) <= 25 or len(sizes) == 1
         taken += batch
-    for one in orders:
-        assert [number for who, number in taken if who is one] == list(range(len(one.pieces)))
+    for one in jobs:
+        assert [number for who, number in taken if who is one] == list(range(len(one.items)))
 
 
 class Recorder:
-    """An operation that notes its batches, can be held up, and fails on "bad"."""
+    """An operation that records its batches, can be blocked, and fails on "bad"."""
 
     def __init__(self):
         self.batches = []
-        self.may_go_on = threading.Event()
+        self.may_continue = threading.Event()
 
-    def double(self, pieces):
-        self.batches.append(list(pieces))
-        assert self.may_go_on.wait(20)
-        if "bad" in pieces:
+    def double(self, items):
+        self.batches.append(list(items))
+        assert self.may_continue.wait(20)
+        if "bad" in items:
             raise ValueError("bad")
-        return [piece * 2 for piece in pieces]
+        return [item * 2 for item in items]
 
 
 async def until(is_so):
@@ -103,7 +103,7 @@ async def until(is_so):
         if is_so():
             return
         await asyncio.sleep(0.005)
-    raise AssertionError("it never came to be")
+    raise AssertionError("condition never became true")
 
 
 def run(scenario):
@@ -114,17 +114,17 @@ def run(scenario):
     try:
         return asyncio.run(scenario(batcher, recorder)), recorder, observed
     finally:
-        recorder.may_go_on.set()
+        recorder.may_continue.set()
         batcher.stop()
 
 
-def test_orders_that_come_while_the_model_works_run_together():
+def test_jobs_that_arrive_while_the_model_works_run_together():
     async def scenario(batcher, recorder):
         first = asyncio.ensure_future(batcher.run("double", ["x"], [1]))
         await until(lambda: recorder.batches)
         others = [asyncio.ensure_future(batcher.run("double", [k, k], [1, 1])) for k in range(5)]
         await asyncio.sleep(0.05)
-        recorder.may_go_on.set()
+        recorder.may_continue.set()
         return await asyncio.gather(first, *others)
 
     answers, recorder, observed = run(scenario)
@@ -133,14 +133,14 @@ def test_orders_that_come_while_the_model_works_run_together():
     assert observed == [(1, 1), (5, 10)]
 
 
-def test_an_order_that_fails_does_not_take_others_with_it():
+def test_a_job_that_fails_does_not_take_others_with_it():
     async def scenario(batcher, recorder):
         waiting = [
-            asyncio.ensure_future(batcher.run("double", pieces, [1] * len(pieces)))
-            for pieces in (["a"], ["b", "bad", "bad"], ["c", "d"])
+            asyncio.ensure_future(batcher.run("double", items, [1] * len(items)))
+            for items in (["a"], ["b", "bad", "bad"], ["c", "d"])
         ]
         await until(lambda: recorder.batches)
-        recorder.may_go_on.set()
+        recorder.may_continue.set()
         return await asyncio.gather(*waiting, return_exceptions=True)
 
     (first, failed, last), _, _ = run(scenario)
@@ -148,7 +148,7 @@ def test_an_order_that_fails_does_not_take_others_with_it():
     assert isinstance(failed, ValueError)
 
 
-def test_cancelled_work_is_not_done():
+def test_canceled_work_is_not_done():
     async def scenario(batcher, recorder):
         first = asyncio.ensure_future(batcher.run("double", ["x"], [1]))
         await until(lambda: recorder.batches)
@@ -156,7 +156,7 @@ def test_cancelled_work_is_not_done():
         await asyncio.sleep(0.02)
         dropped.cancel()
         await asyncio.sleep(0.02)
-        recorder.may_go_on.set()
+        recorder.may_continue.set()
         await batcher.run("double", ["y"], [1])
         return await first
 
@@ -173,7 +173,7 @@ def test_a_stop_finishes_what_runs_and_refuses_what_waits():
         await asyncio.sleep(0.02)
         stopping = asyncio.create_task(asyncio.to_thread(batcher.stop))
         await asyncio.sleep(0.02)
-        recorder.may_go_on.set()
+        recorder.may_continue.set()
         await stopping
         with pytest.raises(StoppedError):
             await batcher.run("double", ["z"], [1])

@@ -1,24 +1,25 @@
-"""The door: what every request passes before the app sees it, and what every answer carries.
+"""Middleware around the app: host and token checks, limits on bodies and concurrency, headers.
 
-Refuses strangers (host, token), too much (bytes, requests in flight) and the too slow; reads the
-body, so that nothing behind it waits for one; adds the headers that keep a page to itself.
+In: every HTTP request. Out: the app's response with security headers, or an error response. The
+body is read here, so that the app never waits for one.
 """
 
 import asyncio
 import hmac
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from ipaddress import ip_address
 
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.responses import JSONResponse
+from starlette.exceptions import HTTPException
+from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from elmo.serve.serve_config import ServeConfig
+from elmo.serve.config import ServeConfig
 
-SECURITY_HEADERS = {
+DEFAULT_HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
         "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -27,22 +28,27 @@ SECURITY_HEADERS = {
     "Referrer-Policy": "no-referrer",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-cache",
 }
-# What can be had without a token: the page, which asks for one, and whether the server lives.
+# Available without a token: the pages, which ask for one, and the health check.
 OPEN_PATHS = ("/", "/docs", "/openapi.json", "/health")
 OPEN_FOLDER = "/static/"
 
 
-class Refusal(Exception):
-    """An answer that is given instead of the app's."""
+class RequestError(HTTPException):
+    """An error response with a message for the client."""
 
-    def __init__(self, status: int, error: str, headers: dict[str, str] | None = None) -> None:
-        super().__init__(error)
-        self.response = JSONResponse({"error": error}, status, headers)
+    def __init__(self, status: int, message: str, headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(status, message, headers)
+
+
+def error_response(status: int, message: str, headers: Mapping[str, str] | None = None) -> Response:
+    """The body of every error: `{"error": message}`."""
+    return JSONResponse({"error": message}, status, headers)
 
 
 class Guard:
-    """ASGI middleware around the whole app."""
+    """ASGI middleware that checks requests before the app sees them."""
 
     def __init__(self, app: ASGIApp, config: ServeConfig, token: str | None) -> None:
         self._app = app
@@ -52,15 +58,14 @@ class Guard:
         self._in_flight: Counter[str] = Counter()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let a request through, or answer it here."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
 
-        async def send_guarded(message: Message) -> None:
+        async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
-                for name, value in SECURITY_HEADERS.items():
+                for name, value in DEFAULT_HEADERS.items():
                     headers.setdefault(name, value)
             await send(message)
 
@@ -70,15 +75,17 @@ class Guard:
             self._check_token(scope, headers)
             with self._count(scope):
                 body = await self._read_body(headers, receive)
-                await self._app(scope, _replay(body, receive), send_guarded)
-        except Refusal as refusal:
-            await refusal.response(scope, receive, send_guarded)
+                await self._app(scope, _replay(body, receive), send_with_headers)
+        except RequestError as error:
+            response = error_response(error.status_code, error.detail, error.headers)
+            await response(scope, receive, send_with_headers)
 
     def _check_host(self, headers: Headers) -> None:
-        """A site that names this machine in its own DNS must not be taken for this machine."""
+        """Prevent DNS rebinding: a foreign name that resolves to this machine is refused."""
         host = re.sub(r":\d*$", "", headers.get("host", "").casefold())
         if self._hosts and host not in self._hosts:
-            raise Refusal(421, f"host {host[:80]!r}, expected {' or '.join(sorted(self._hosts))}")
+            expected = " or ".join(sorted(self._hosts))
+            raise RequestError(421, f"host {host[:80]!r}, expected {expected}")
 
     def _check_token(self, scope: Scope, headers: Headers) -> None:
         path = scope["path"]
@@ -87,25 +94,27 @@ class Guard:
         scheme, _, given = headers.get("authorization", "").partition(" ")
         is_known = hmac.compare_digest(given.encode(), self._token.encode())
         if scheme.casefold() != "bearer" or not is_known:
-            raise Refusal(
+            raise RequestError(
                 401,
-                "no valid token, expected the header 'Authorization: Bearer TOKEN'; send it",
+                "no valid token, expected the header 'Authorization: Bearer TOKEN'",
                 {"WWW-Authenticate": "Bearer"},
             )
 
     @contextmanager
     def _count(self, scope: Scope) -> Iterator[None]:
-        """Refuse what is too much at a time; reading what is known costs nothing."""
+        """Limit concurrent requests; GET requests are cheap and always allowed."""
         if scope["method"] in ("GET", "HEAD", "OPTIONS"):
             yield
             return
         client = scope["client"][0] if scope.get("client") else ""
-        soon = {"Retry-After": "1"}
-        if self._in_flight.total() >= self._limits.max_in_flight:
-            raise Refusal(503, "too many requests in flight; try again soon", soon)
-        if self._in_flight[client] >= self._limits.max_in_flight_of_client:
-            most = self._limits.max_in_flight_of_client
-            raise Refusal(429, f"over {most} requests at a time; wait for answers", soon)
+        retry = {"Retry-After": "1"}
+        total, most = self._in_flight.total(), self._limits.max_in_flight
+        if total >= most:
+            raise RequestError(503, f"over {most} concurrent requests (max_in_flight)", retry)
+        most = self._limits.max_in_flight_of_client
+        if self._in_flight[client] >= most:
+            message = f"over {most} concurrent requests of one client (max_in_flight_of_client)"
+            raise RequestError(429, message, retry)
         self._in_flight[client] += 1
         try:
             yield
@@ -115,9 +124,9 @@ class Guard:
                 del self._in_flight[client]
 
     async def _read_body(self, headers: Headers, receive: Receive) -> bytes:
-        """The whole body, if it is not too long and comes in time."""
+        """The whole body, within `max_bytes` and `timeout_seconds`."""
         most = self._limits.max_bytes
-        too_long = Refusal(413, f"a body of over {most:,} bytes (max_bytes); send less")
+        too_long = RequestError(413, f"body of over {most:,} bytes (max_bytes)")
         length = headers.get("content-length", "0")
         if length.isdecimal() and int(length[:20]) > most:
             raise too_long
@@ -132,20 +141,22 @@ class Guard:
                     if message["type"] != "http.request" or not message.get("more_body"):
                         return bytes(body)
         except TimeoutError as error:
-            raise Refusal(408, "the body did not come in time; send it faster") from error
+            seconds = self._limits.timeout_seconds
+            late = f"body not received within {seconds:g} seconds (timeout_seconds)"
+            raise RequestError(408, late) from error
 
 
 def known_hosts(host: str) -> frozenset[str]:
-    """The names by which a server on this machine's own address is called; none: any will do."""
+    """The `Host` names accepted by a server on a loopback address; empty: any name."""
     try:
-        is_own = ip_address(host).is_loopback
+        is_loopback = ip_address(host).is_loopback
     except ValueError:
-        is_own = host == "localhost"
-    return frozenset({"localhost", "127.0.0.1", "[::1]", host}) if is_own else frozenset()
+        is_loopback = host == "localhost"
+    return frozenset({"localhost", "127.0.0.1", "[::1]", host}) if is_loopback else frozenset()
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:
-    """Give the body that was read; then, as before, tell when the client goes away."""
+    """Return the body that was read, then the messages that follow (a disconnect)."""
     messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def receive_again() -> Message:

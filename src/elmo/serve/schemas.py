@@ -1,0 +1,174 @@
+"""Schemas of requests, which they validate, and of responses, which /openapi.json describes."""
+
+import re
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def _check_unicode(text: str) -> str:
+    """Refuse lone surrogates, which JSON can escape but UTF-8 cannot encode."""
+    if _SURROGATE.search(text):
+        raise ValueError("a lone surrogate is not valid Unicode text")
+    return text
+
+
+String = Annotated[str, AfterValidator(_check_unicode)]
+Text = Annotated[
+    String | list[String],
+    Field(description="Raw text, or the tokens of one sentence."),
+]
+Texts = Annotated[list[Text], Field(min_length=1, examples=[["I took a bow."]])]
+Weight = Annotated[float, Field(ge=-1000, le=1000, allow_inf_nan=False)]
+LayerNumber = Annotated[int, Field(ge=0, le=99)]
+Layer = Annotated[
+    Literal["top", "average"] | LayerNumber | list[Weight],
+    Field(description="One layer, the average of all, or one weight per layer."),
+]
+Layers = Annotated[
+    Literal["all", "top", "average"] | LayerNumber | list[Weight],
+    Field(description="All layers, one layer, the average of all, or one weight per layer."),
+]
+Count = Annotated[int, Field(ge=1, le=100)]
+
+
+class Body(BaseModel):
+    """A request body: no unknown keys, no type conversions."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class TextsBody(Body):
+    texts: Texts
+
+
+class EmbedBody(TextsBody):
+    layers: Layers = "average"
+
+
+class SubstitutesBody(Body):
+    sentence: Annotated[Text, Field(examples=["I took a bow."])]
+    position: Annotated[
+        int, Field(ge=0, le=1_000_000, examples=[3], description="Index of the token, from 0.")
+    ]
+    k: Count = 10
+
+
+class NeighborsBody(SubstitutesBody):
+    layers: Layer = "top"
+    any_word: Annotated[bool, Field(description="Search all words, not only this word.")] = False
+
+
+class TextResponse(BaseModel):
+    """The tokens of a text, their offsets, and the token spans of its sentences."""
+
+    tokens: list[str]
+    offsets: list[tuple[int, int]] | None
+    sentences: list[tuple[int, int]]
+
+
+class EmbeddedResponse(TextResponse):
+    """One vector per token; for `all` layers a list of these, layer 0 first."""
+
+    vectors: list[list[float]] | list[list[list[float]]]
+
+
+class EmbedResponse(BaseModel):
+    texts: list[EmbeddedResponse]
+
+
+class ScoredSentenceResponse(BaseModel):
+    """Natural log-probabilities and surprisals in bits; keys: forward, backward, combined."""
+
+    tokens: list[str]
+    offsets: list[tuple[int, int]] | None
+    is_known: list[bool]
+    log_probabilities: dict[str, list[float]]
+    surprisals: dict[str, list[float]]
+    edge_log_probabilities: Annotated[
+        dict[str, float],
+        Field(description="Of the sentence boundary: its end (forward), its start (backward)."),
+    ]
+    sentence_log_probability: dict[str, float]
+    perplexity: dict[str, float | None]
+
+
+class ScoredResponse(BaseModel):
+    """The sentences of a text, and its perplexity per direction."""
+
+    sentences: list[ScoredSentenceResponse]
+    perplexity: dict[str, float | None]
+
+
+class ScoreResponse(BaseModel):
+    texts: list[ScoredResponse]
+
+
+class SubstituteResponse(BaseModel):
+    """A word and its natural log-probabilities: forward, backward, combined."""
+
+    word: str
+    log_probabilities: dict[str, float]
+
+
+class SubstitutesResponse(BaseModel):
+    """The tokens of the sentence, and the most probable words at the position, best first."""
+
+    tokens: list[str]
+    substitutes: list[SubstituteResponse]
+
+
+class OccurrenceResponse(BaseModel):
+    """An occurrence in the indexed text, and its cosine similarity to the word of the request."""
+
+    tokens: list[str]
+    position: int
+    similarity: float
+
+
+class SimilarWordResponse(BaseModel):
+    """A word of the indexed text, and its cosine similarity without context (layer 0)."""
+
+    word: str
+    similarity: float
+
+
+class NeighborsResponse(BaseModel):
+    """The tokens of the sentence, and the nearest neighbors of the word, best first."""
+
+    tokens: list[str]
+    in_context: list[OccurrenceResponse]
+    without_context: list[SimilarWordResponse]
+
+
+class LabeledResponse(TextResponse):
+    labels: Annotated[list[str], Field(description="One label per token.")]
+
+
+class PredictResponse(BaseModel):
+    texts: list[LabeledResponse]
+
+
+class InfoResponse(BaseModel):
+    version: str
+    model: Annotated[str, Field(description="Name or path of the model.")]
+    layers: Annotated[int, Field(description="Number of layers, the token layer included.")]
+    output_dim: int
+    directions: list[str]
+    parameters: int
+    words: Annotated[
+        int | None, Field(description="Words that the model can predict; null without a softmax.")
+    ]
+    indexed_tokens: int | None
+    tasks: list[str]
+    limits: dict[str, float]
+
+
+class HealthResponse(BaseModel):
+    status: Literal["ok"]
+
+
+class ErrorResponse(BaseModel):
+    error: Annotated[str, Field(description="What was found, and what was expected.")]
