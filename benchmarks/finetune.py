@@ -17,6 +17,7 @@ from elmo.models import formats
 from elmo.pretraining.config import read_over
 from elmo.pretraining.finetune import DEFAULTS, Finetuned, finetune
 from elmo.pretraining.pretrain import open_texts
+from elmo.text.lines import LineFormat
 from elmo.training.budget import Budget
 from elmo.training.distributed import join_processes
 
@@ -70,7 +71,7 @@ KINDS: dict[str, tuple[Callable[[Path, str], Iterator[str]], str]] = {
     "sst": (read_sst, "131.5 -> 78.6"),
     "wnut": (read_wnut, "-"),
 }
-IS_TOKENISED = {"sst", "wnut"}
+LINES: dict[str, LineFormat] = {"sst": "tokens", "wnut": "tokens"}
 
 
 def write_lines(path: Path, lines: Iterable[str]) -> None:
@@ -91,9 +92,7 @@ def tune(model: Path, kind: str, data: Path, out: Path, n_epochs: float) -> Fine
     start = formats.read(model)
     processes = join_processes()
     files = [str(out / "text" / f"{kind}-{part}.txt") for part in ("train", "dev")]
-    texts = open_texts(
-        files[0], files[1], out / "cache", processes, is_tokenised=kind in IS_TOKENISED
-    )
+    texts = open_texts(files[0], files[1], out / "cache", processes, LINES.get(kind, "paragraphs"))
     config = dataclasses.replace(settings, model=start.bilm.config)
     return finetune(start, config, texts, out / kind, Budget(), processes)
 

@@ -23,9 +23,10 @@ import numpy as np
 from elmo import Elmo
 from elmo.files.text_files import find_shards
 from elmo.inference.occurrence import Occurrence
-from elmo.search.build import build_index, read_sentences
+from elmo.search.build import build_index
 from elmo.search.index import MOST_COMPARED, Neighbor, WordIndex
 from elmo.search.neighbors import search
+from elmo.text.lines import read_sentences
 
 WIKI = Path(__file__).parent.parent.parent / "shared" / "data" / "wiki"
 K = 10

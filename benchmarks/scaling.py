@@ -91,7 +91,6 @@ def measure(folder: Path, shard_bytes: int, way: str, workers: Workers, n_thread
             folder / "corpus",
             out,
             folder / "model",
-            reading="paragraphs",
             dtype="float16",
             workers=timed,
             shard_bytes=shard_bytes,

@@ -172,7 +172,7 @@ def main() -> None:
         text = folder / "text.txt"
         with text.open("w", encoding="utf-8") as file:
             file.writelines(f"{line}\n" for line in islice(read_lines(settings.text), N_LINES))
-        cache = build_cache([text], folder / "cache", is_tokenised=False)
+        cache = build_cache([text], folder / "cache")
         write_for_peer(cache, config, folder)
         ours = Ours(cache, config)
         ours.run(N_WARM_UP)

@@ -25,10 +25,9 @@ from elmo.inference.scoring import Scorer, Substitute
 from elmo.models import formats, model_folder
 from elmo.models.model_folder import Model
 from elmo.network.bilm import BiLM
-from elmo.text.characters import check_tokens
-from elmo.text.tokenizer import Sentence, split_text
+from elmo.text.lines import Text, as_sentences, check_tokens
+from elmo.text.tokenizer import Sentence
 
-Text = str | Sequence[str]  # raw text, or the tokens of a sentence
 State = Literal["fresh", "warm", "carry"]  # what each sentence of a text starts from
 ScoreState = Literal["fresh", "carry"]
 
@@ -220,7 +219,7 @@ class Elmo:
         window: list[list[Sentence]] = []
         n_bytes = 0
         for text in texts:
-            sentences = split_text(text) if isinstance(text, str) else [_as_sentence(text)]
+            sentences = as_sentences(text)
             window.append(sentences)
             n_bytes += bytes_per_token * sum(len(sentence.tokens) + 2 for sentence in sentences)
             if len(window) == n_texts or (n_texts is None and n_bytes >= WINDOW_BYTES):
@@ -241,8 +240,3 @@ class Elmo:
             [offset for sentence in text for offset in sentence.offsets],
             list(pairwise(ends)),
         )
-
-
-def _as_sentence(tokens: Sequence[str]) -> Sentence:
-    check_tokens(tokens)
-    return Sentence(list(tokens), [])

@@ -21,6 +21,12 @@ def text(tmp_path):
 @pytest.fixture
 def expected(official):
     """Vectors of each line, all layers."""
+    return [embedded.layers for embedded in Elmo.load(official).embed(TEXT.splitlines())]
+
+
+@pytest.fixture
+def expected_of_tokens(official):
+    """The same if each line is the tokens of one sentence."""
     return [e.layers for e in Elmo.load(official).embed([line.split() for line in TOKENS])]
 
 
@@ -36,7 +42,7 @@ def test_npz_has_the_vectors_and_tokens_of_each_line(run, text, tmp_path, offici
     result = run("embed", text, "-o", tmp_path / "v.npz", "-m", official, "--layers", "all")
     assert result.code == 0
     assert result.err == ""
-    assert "3 sentences, 20 tokens" in result.out
+    assert "3 lines, 20 tokens" in result.out
     with np.load(tmp_path / "v.npz", allow_pickle=False) as file:
         assert set(file) == {"0", "1", "2", "tokens_0", "tokens_1", "tokens_2"}
         for k, layers in enumerate(expected):
@@ -44,16 +50,18 @@ def test_npz_has_the_vectors_and_tokens_of_each_line(run, text, tmp_path, offici
             assert " ".join(file[f"tokens_{k}"]) == TOKENS[k]
 
 
-def test_h5_has_the_keys_of_the_old_allennlp_command(run, tmp_path, official, expected):
+def test_h5_has_the_keys_of_the_old_allennlp_command(run, tmp_path, official, expected_of_tokens):
     stdin = "\n".join(TOKENS).encode()
     out = tmp_path / "v.h5"
-    run("embed", "-", "--tokens", "-o", out, "-m", official, "--layers", "all", stdin=stdin)
+    run(
+        "embed", "-", "--lines", "tokens", "-o", out, "-m", official, "--layers", "all", stdin=stdin
+    )
     with h5py.File(out) as file:
         assert set(file) == {"0", "1", "2", "sentence_to_index"}
         assert file["sentence_to_index"].shape == (1,)
         index = json.loads(file["sentence_to_index"][0])
         assert index == {line: str(k) for k, line in enumerate(TOKENS)}
-        for k, layers in enumerate(expected):
+        for k, layers in enumerate(expected_of_tokens):
             np.testing.assert_allclose(file[str(k)][...], layers, atol=1e-5)
 
 
@@ -75,16 +83,23 @@ def test_jsonl_reads_back_as_the_same_numbers(run, text, tmp_path, official):
             assert [line["text"][i:j] for i, j in line["offsets"]] == line["tokens"]
 
 
-def test_split_gives_the_sentences_of_each_paragraph(run, text, tmp_path, official):
-    run("embed", text, "--split", "-o", tmp_path / "v.jsonl", "-m", official)
+def test_a_record_has_what_embed_gives_for_its_line(run, text, tmp_path, official):
+    run("embed", text, "-o", tmp_path / "v.jsonl", "-m", official)
     lines = read_lines(tmp_path / "v.jsonl")
-    assert [line["text"] for line in lines] == [
-        "I took a bow.",
-        "He doesn't.",
-        "She drew her bow; the arrow flew 12.5 m.",
-    ]
-    for line in lines:
-        assert [line["text"][i:j] for i, j in line["offsets"]] == line["tokens"]
+    assert [line["text"] for line in lines] == TEXT.splitlines()
+    for line, embedded in zip(lines, Elmo.load(official).embed(TEXT.splitlines()), strict=True):
+        assert line["tokens"] == embedded.tokens
+        assert [tuple(place) for place in line["offsets"]] == embedded.offsets
+        assert [tuple(ends) for ends in line["sentences"]] == embedded.sentences
+        vectors = np.array(line["vectors"], dtype=np.float32).reshape(embedded.vectors().shape)
+        np.testing.assert_allclose(vectors, embedded.vectors(), atol=1e-5)
+
+
+def test_a_line_may_be_one_sentence(run, text, tmp_path, official, expected_of_tokens):
+    run("embed", text, "--lines", "sentences", "-o", tmp_path / "v.npz", "-m", official)
+    with np.load(tmp_path / "v.npz") as file:
+        for k, layers in enumerate(expected_of_tokens):
+            np.testing.assert_allclose(file[str(k)], layers.mean(0), atol=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -112,7 +127,7 @@ def test_float16_halves_the_numbers(run, text, tmp_path, official, expected):
 def test_a_very_long_line_gets_the_vectors_it_would_get_alone(run, tmp_path, official):
     tokens = [f"word{k % 50}" for k in range(5000)]
     stdin = f"a b\n{' '.join(tokens)}\nc\n".encode()
-    run("embed", "-", "--tokens", "-o", tmp_path / "v.npz", "-m", official, stdin=stdin)
+    run("embed", "-", "--lines", "tokens", "-o", tmp_path / "v.npz", "-m", official, stdin=stdin)
     alone = Elmo.load(official).embed([tokens])[0].vectors()
     with np.load(tmp_path / "v.npz") as file:
         np.testing.assert_allclose(file["1"], alone, atol=1e-5)
@@ -175,8 +190,9 @@ def test_unknown_layers_are_refused_and_leave_nothing(refused, text, tmp_path, o
     assert no_leftovers(tmp_path)
 
 
-def test_split_and_tokens_exclude_each_other(refused, text, tmp_path, official):
-    refused("embed", text, "-o", tmp_path / "v.npz", "-m", official, "--split", "--tokens")
+def test_an_unknown_format_of_lines_is_refused(refused, text, tmp_path, official):
+    out = tmp_path / "v.npz"
+    assert "paragraphs" in refused("embed", text, "-o", out, "-m", official, "--lines", "words")
 
 
 def test_a_text_that_is_absent_is_refused(refused, tmp_path, official):
@@ -211,7 +227,7 @@ def test_shards_of_another_choice_are_refused(run, refused, folder, tmp_path, of
     words = "embed", folder, "-o", tmp_path / "v", "-m", official
     run(*words)
     assert "another layers (average there, top here)" in refused(*words, "--layers", "top")
-    assert "another reading" in refused(*words, "--split")
+    assert "another format of lines" in refused(*words, "--lines", "tokens")
 
 
 def test_a_corpus_with_a_bad_line_is_refused_before_anything_is_written(

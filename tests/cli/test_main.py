@@ -1,10 +1,14 @@
 import subprocess
 import sys
+from typing import get_args
 
+import click
 import pytest
 
 from elmo.cli.main import VERBS, cli
+from elmo.cli.options import lines_option
 from elmo.errors import ElmoError
+from elmo.text.lines import LineFormat
 
 
 def test_help_lists_every_verb(run):
@@ -53,3 +57,8 @@ def test_a_missing_argument_names_the_help(refused):
 def test_debug_shows_where_an_error_came_from(tmp_path):
     with pytest.raises(ElmoError):
         cli.main(["--debug", "info", str(tmp_path / "absent")], standalone_mode=False)
+
+
+def test_lines_has_the_formats_that_the_library_reads():
+    (option,) = click.command()(lines_option(lambda: None)).params
+    assert tuple(option.type.choices) == get_args(LineFormat)

@@ -7,7 +7,16 @@ import pytest
 
 from elmo.cli.main import main
 
-TINY = ["--tokens", "--size", "tiny", "--set", "vocabulary.min_count=1", "--max-steps", "2"]
+TINY = [
+    "--lines",
+    "tokens",
+    "--size",
+    "tiny",
+    "--set",
+    "vocabulary.min_count=1",
+    "--max-steps",
+    "2",
+]
 
 
 @pytest.fixture

@@ -63,7 +63,7 @@ def test_a_bilm_that_was_moved_is_named_and_another_is_refused(run, refused, wor
 
 
 def test_options_of_a_bilm_are_refused_for_a_task(refused, workplace):
-    line = refused("evaluate", workplace / "run", workplace / NER.file_name, "--tokens")
+    line = refused("evaluate", workplace / "run", workplace / NER.file_name, "--lines", "tokens")
     assert "for a biLM's text" in line
 
 

@@ -106,6 +106,22 @@ def test_carried_state_is_that_of_sentences_read_one_after_the_other(scoring):
             assert text.log_probability(name) == pytest.approx(total, abs=1e-3)
 
 
+@pytest.mark.parametrize("texts", [[["a", 3]], [[None]], [["a"], [["b"]]]])
+def test_what_is_no_token_is_refused_as_embed_refuses_it(scoring, texts):
+    with pytest.raises(DataError, match="a token is"):
+        scoring.score(texts)
+
+
+@pytest.mark.parametrize("state", ["fresh", "carry"])
+def test_truncated_words_are_reported_once(scoring, state):
+    long = "x" * MAX_CHARACTERS
+    with pytest.warns(UserWarning, match="3 words are longer than") as told:
+        scoring.score([["a", long], [long], f"a {long}"], state=state)
+    assert len(told) == 1
+    with pytest.warns(UserWarning, match="1 words are longer than"):
+        scoring.score(long, state=state)
+
+
 def test_a_fresh_score_does_not_depend_on_the_sentences_beside_it(scoring):
     together = scoring.scorer.score(SENTENCES)
     for tokens, beside in zip(SENTENCES, together, strict=True):

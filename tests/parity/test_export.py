@@ -26,7 +26,14 @@ def test_a_trained_model_has_its_vectors_in_allennlp(shared, corpus, tmp_path):
     sentences = [tokens for tokens in corpus if "<S>" not in tokens]
     lines = [" ".join(tokens) for tokens in sentences]
     (tmp_path / "text.txt").write_text("\n".join(lines * 4) + "\n")
-    text = ("--train", tmp_path / "text.txt", "--heldout", tmp_path / "text.txt", "--tokens")
+    text = (
+        "--train",
+        tmp_path / "text.txt",
+        "--heldout",
+        tmp_path / "text.txt",
+        "--lines",
+        "tokens",
+    )
     sizes = ("--size", "tiny", "--set", "vocabulary.min_count=1", "--max-steps", 30)
     run("pretrain", *text, "--out", tmp_path / "run", *sizes)
     run("convert", tmp_path / "run" / "model", tmp_path / "weights.hdf5")

@@ -25,7 +25,7 @@ N_POSITIONS = sum(len(words) + 1 for document in DOCUMENTS for words in document
 def cache(tmp_path):
     text = "\n\n".join("\n".join(" ".join(words) for words in doc) for doc in DOCUMENTS)
     (tmp_path / "text.txt").write_text(text)
-    return build_cache([tmp_path / "text.txt"], tmp_path / "cache", is_tokenised=True)
+    return build_cache([tmp_path / "text.txt"], tmp_path / "cache", "tokens")
 
 
 def make_streams(cache, n_rows=1, n_steps=5, backward="mirrored", reset="never", seed=0):

@@ -21,17 +21,22 @@ def folder(tmp_path):
     with gzip.open(tmp_path / "b.txt.gz", "wt") as file:
         file.write("\n\nb one\n")
     with lzma.open(tmp_path / "c.txt.xz", "wt") as file:
-        file.write("c naïve \u2028 東京\n\n\n\nc two the")
+        file.write("c naïve \u200b 東京\n\n\n\nc two the")
     return tmp_path
 
 
-def build(folder, pattern="*.txt*", *, is_tokenised=True):
+def build(folder, pattern="*.txt*", lines="tokens"):
     found = find_shards(str(folder / pattern))
-    return build_cache(found, folder / "cache", is_tokenised=is_tokenised)
+    return build_cache(found, folder / "cache", lines)
 
 
 def sentences(cache):
     return [cache.sentence(number) for number in range(cache.counts.n_sentences)]
+
+
+def test_tokens_are_separated_by_any_white_space_as_in_every_verb(tmp_path):
+    (tmp_path / "text.txt").write_text("a\u00a0b  c\td\n", encoding="utf-8")
+    assert sentences(build(tmp_path)) == [["a", "b", "c", "d"]]
 
 
 def test_all_sentences_come_back_in_the_order_of_the_files(folder):
@@ -40,7 +45,7 @@ def test_all_sentences_come_back_in_the_order_of_the_files(folder):
         ["a", "dog", "ran", "off", "."],
         ["the", "end", "<S>", "x"],
         ["b", "one"],
-        ["c", "naïve", "\u2028", "東京"],
+        ["c", "naïve", "\u200b", "東京"],
         ["c", "two", "the"],
     ]
 
@@ -63,7 +68,7 @@ def test_vocabulary_falls_by_frequency_then_alphabet_and_can_be_cut_later(folder
 
 def test_raw_text_is_split_into_sentences_of_words(tmp_path):
     (tmp_path / "raw.txt").write_text("It rained. We stayed in, didn't we?\n\nThe end.\n")
-    cache = build(tmp_path, "raw.txt", is_tokenised=False)
+    cache = build(tmp_path, "raw.txt", "paragraphs")
     assert sentences(cache)[0] == ["It", "rained", "."]
     assert sentences(cache)[-1] == ["The", "end", "."]
     assert cache.counts.n_documents == 2

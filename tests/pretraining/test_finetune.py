@@ -32,7 +32,7 @@ COMMON = [
 def write(folder, name, sentences):
     path = folder / f"{name}.txt"
     path.write_text("".join(f"{sentence}\n\n" for sentence in sentences))
-    return build_cache([path], folder / "cache", is_tokenised=True)
+    return build_cache([path], folder / "cache", "tokens")
 
 
 @pytest.fixture(scope="module")

@@ -101,13 +101,19 @@ def test_no_words_are_an_error(model):
 
 def test_a_model_without_a_head_is_an_error(model, tmp_path):
     with pytest.raises(CheckpointError, match="no head"):
-        measure_text(Model(model.bilm), str(tmp_path / "any.txt"), is_tokenised=True)
+        measure_text(Model(model.bilm), str(tmp_path / "any.txt"), "tokens")
 
 
 def test_the_command_prints_what_a_program_can_read(model, tmp_path):
     model_folder.save(tmp_path / "model", model)
     (tmp_path / "text.txt").write_text("".join(" ".join(words) + "\n" for words in SENTENCES))
-    arguments = ["evaluate", str(tmp_path / "model"), str(tmp_path / "text.txt"), "--tokens"]
+    arguments = [
+        "evaluate",
+        str(tmp_path / "model"),
+        str(tmp_path / "text.txt"),
+        "--lines",
+        "tokens",
+    ]
     result = CliRunner().invoke(cli, [*arguments, "--json"], catch_exceptions=False)
     printed = json.loads(result.stdout)
     expected = ["forward", "backward", "mean", "bits_per_character", "unknown_rate", "tokens"]

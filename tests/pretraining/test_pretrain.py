@@ -91,7 +91,7 @@ def text_folder(tmp_path_factory):
 def texts(text_folder):
     return Texts(
         *(
-            build_cache([text_folder / f"{name}.txt"], text_folder / "cache", is_tokenised=True)
+            build_cache([text_folder / f"{name}.txt"], text_folder / "cache", "tokens")
             for name in ("train", "heldout")
         )
     )
@@ -136,7 +136,7 @@ def test_a_run_that_lost_its_last_steps_repeats_them_bit_for_bit(texts, tmp_path
 
 def command(text_folder, out, n_steps=60):
     return [
-        *(sys.executable, "-m", "elmo", "pretrain", "--tokens", "--size", "tiny"),
+        *(sys.executable, "-m", "elmo", "pretrain", "--lines", "tokens", "--size", "tiny"),
         *("--train", str(text_folder / "train.txt"), "--heldout", str(text_folder / "heldout.txt")),
         *("--out", str(out), "--max-steps", str(n_steps), "--cache", str(text_folder / "cache")),
         *(word for setting in SETTINGS for word in ("--set", setting)),
@@ -291,7 +291,7 @@ def test_the_model_folder_holds_the_trained_model_and_its_vocabulary(texts, tmp_
 
 def test_a_tiny_model_learns_a_page_by_heart_in_both_directions(tmp_path):
     write_text(tmp_path / "page.txt", 12, 3)
-    cache = build_cache([tmp_path / "page.txt"], tmp_path / "cache", is_tokenised=True)
+    cache = build_cache([tmp_path / "page.txt"], tmp_path / "cache", "tokens")
     result = pretrain(
         settings(
             "model.lstm.dim=64",

@@ -32,7 +32,7 @@ def test_rows_are_tokens_with_sentence_places_and_vectors(text, official, elmo, 
     assert table["vector"].type == pa.list_(pa.float32(), elmo.output_dim)
     lines = text.read_text(encoding="utf-8").splitlines()
     sentences = [tokenize(line).tokens for line in lines]
-    assert table["sentence"].to_pylist() == [k for k in (0, 2, 3) for _ in sentences[k]]
+    assert table["sentence"].to_pylist() == [k for k in (0, 1, 2) for _ in sentences[k and k + 1]]
     for line, _, token, start, end in zip(*table.columns[:5], strict=True):
         assert lines[line.as_py()][start.as_py() : end.as_py()] == token.as_py()
     expected = np.concatenate([embedded.vectors("top") for embedded in elmo.embed(sentences)])
@@ -42,7 +42,7 @@ def test_rows_are_tokens_with_sentence_places_and_vectors(text, official, elmo, 
 def test_tokens_of_a_split_paragraph_are_found_in_their_line(official, tmp_path):
     paragraphs = ["One is here. Two is there.", "", "Three. Four. Five!"]
     (tmp_path / "text.txt").write_text("\n".join(paragraphs))
-    embed_file(tmp_path / "text.txt", tmp_path / "v.parquet", official, reading="paragraphs")
+    embed_file(tmp_path / "text.txt", tmp_path / "v.parquet", official)
     rows = parquet.read_table(tmp_path / "v.parquet").to_pylist()
     assert [paragraphs[row["line"]][row["start"] : row["end"]] for row in rows] == [
         row["token"] for row in rows
@@ -57,7 +57,7 @@ def test_several_layers_are_columns_and_half_precision_is_kept(text, official, e
         text,
         tmp_path / "v.parquet",
         official,
-        reading="tokens",
+        lines="tokens",
         layers="0,2",
         dtype="float16",
     )

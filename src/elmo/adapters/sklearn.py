@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmo.adapters import open_model
-from elmo.api import Text
 from elmo.errors import ConfigError, DataError, needs_extra
 from elmo.inference.results import Layers
 from elmo.models.model_folder import written_whole
+from elmo.text.lines import Text
 
 with needs_extra("sklearn"):
     from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from elmo.cli.options import model_option
+from elmo.cli.options import lines_option, model_option
 
 
 @click.command()
@@ -17,8 +17,7 @@ from elmo.cli.options import model_option
 @click.option(
     "--options", type=click.Path(path_type=Path), help="options.json, if not beside the weights."
 )
-@click.option("--split", is_flag=True, help="A line is a paragraph: split it into sentences.")
-@click.option("--tokens", is_flag=True, help="A line is the tokens of a sentence, with spaces.")
+@lines_option
 @click.option(
     "--layers",
     default="average",
@@ -38,30 +37,25 @@ def embed(
     source: str,
     out: str,
     model: Path,
-    split: bool,
-    tokens: bool,
     shards: str | None,
     column: str,
     workers: int | None,
     ray: str | None,
-    **wanted: Any,  # noqa: ANN401 - options, layers, dtype: as the library names them
+    **wanted: Any,  # noqa: ANN401 - options, lines, layers, dtype: as the library names them
 ) -> None:
     """Write one vector per word of a text.
 
-    INPUT is plain, .gz or .xz text, or - for standard input; a line is a sentence. A folder of
+    INPUT is plain, .gz or .xz text, or - for standard input. A folder of
     such files and of .parquet becomes a folder of shards, with --format parquet; the same command
     goes on with what was interrupted.
     """
-    if split and tokens:
-        raise click.UsageError("--split is for raw text, not for --tokens: give one of them.")
-    wanted["reading"] = "tokens" if tokens else "paragraphs" if split else "sentences"
     if not (shards or "://" in source or Path(source).is_dir()):
         if workers or ray is not None:
             raise click.UsageError("--workers and --ray write shards: add --format parquet.")
         from elmo.vectors.embed_file import embed_file
 
         counts = embed_file(Path(source), Path(out), model, **wanted)
-        click.echo(f"{out}: {counts.n_sentences:,} sentences, {counts.n_tokens:,} tokens")
+        click.echo(f"{out}: {counts.n_lines:,} lines, {counts.n_tokens:,} tokens")
         return
     from elmo.vectors.corpus.embed import embed_corpus
     from elmo.vectors.corpus.workers import LocalWorkers, Workers

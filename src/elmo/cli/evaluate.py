@@ -3,8 +3,14 @@
 import dataclasses
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
+
+from elmo.cli.options import is_given, lines_option
+
+if TYPE_CHECKING:
+    from elmo.text.lines import LineFormat
 
 
 @click.command()
@@ -12,7 +18,7 @@ import click
 @click.argument("text", metavar="FILE")
 @click.option("--softmax", type=click.Path(path_type=Path), help="Official softmax weights.")
 @click.option("--vocabulary", type=click.Path(path_type=Path), help="Their words, one a line.")
-@click.option("--tokens", is_flag=True, help="The text is tokenised, a sentence a line.")
+@lines_option
 @click.option(
     "bilm",
     "--model",
@@ -26,7 +32,7 @@ def evaluate(
     text: str,
     softmax: Path | None,
     vocabulary: Path | None,
-    tokens: bool,
+    lines: "LineFormat",
     bilm: Path | None,
     as_json: bool,
 ) -> None:
@@ -43,13 +49,13 @@ def evaluate(
     from elmo.tasks.saved import is_task_folder, open_task
 
     if is_task_folder(model):
-        if softmax is not None or vocabulary is not None or tokens:
-            raise click.UsageError("--softmax, --vocabulary and --tokens are for a biLM's text.")
+        if softmax is not None or vocabulary is not None or is_given("lines"):
+            raise click.UsageError("--softmax, --vocabulary and --lines are for a biLM's text.")
         trained = open_task(model, bilm_path=bilm)
         measured = dict(trained.measure(trained.read(Path(text))))
     else:
         opened = Elmo.load(model, softmax=softmax, vocabulary=vocabulary).model
-        measured = dataclasses.asdict(measure_text(opened, text, is_tokenised=tokens))
+        measured = dataclasses.asdict(measure_text(opened, text, lines))
     if as_json:
         click.echo(json.dumps(measured))
         return

@@ -1,10 +1,14 @@
 """`elmo export-static`: one vector for each word, for all that reads word2vec's formats."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from elmo.cli.options import model_option
+from elmo.cli.options import lines_option, model_option
+
+if TYPE_CHECKING:
+    from elmo.text.lines import LineFormat
 
 
 @click.command("export-static")
@@ -26,7 +30,7 @@ from elmo.cli.options import model_option
     type=click.Path(path_type=Path),
     help="A text: each of its words gets the mean of its vectors there.",
 )
-@click.option("--tokens", is_flag=True, help="A line of the text is tokens, with spaces.")
+@lines_option
 @click.option(
     "--layers", default="average", show_default=True, help="Of a text: top, average or a number."
 )
@@ -38,7 +42,7 @@ def export_static(
     model: Path,
     vocabulary: Path | None,
     text: Path | None,
-    tokens: bool,
+    lines: "LineFormat",
     layers: str,
     min_count: int,
 ) -> None:
@@ -50,7 +54,7 @@ def export_static(
         model,
         vocabulary=vocabulary,
         text=text,
-        reading="tokens" if tokens else "paragraphs",
+        lines=lines,
         layers=layers,
         min_count=min_count,
     )

@@ -2,8 +2,14 @@
 
 import dataclasses
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
+
+from elmo.cli.options import lines_option
+
+if TYPE_CHECKING:
+    from elmo.text.lines import LineFormat
 
 
 @click.command()
@@ -17,7 +23,7 @@ import click
 @click.option("--set", "sets", multiple=True, metavar="NAME=VALUE", help="One setting; repeatable.")
 @click.option("--max-minutes", type=float, help="Training time, restarts included.")
 @click.option("--max-steps", type=int, help="Steps, restarts included.")
-@click.option("--tokens", is_flag=True, help="The text is tokenised, a sentence a line.")
+@lines_option
 def finetune(
     model: Path,
     train: str,
@@ -29,7 +35,7 @@ def finetune(
     sets: tuple[str, ...],
     max_minutes: float | None,
     max_steps: int | None,
-    tokens: bool,
+    lines: "LineFormat",
 ) -> None:
     """Let MODEL go on learning from text of another kind.
 
@@ -47,7 +53,7 @@ def finetune(
     start = Elmo.load(model, softmax=softmax, vocabulary=vocabulary).model
     settings = dataclasses.replace(settings, model=start.bilm.config)
     processes = join_processes()
-    texts = open_texts(train, heldout, out / "cache", processes, is_tokenised=tokens)
+    texts = open_texts(train, heldout, out / "cache", processes, lines)
     budget = Budget(max_steps, max_minutes)
     result = room.finetune(start, settings, texts, out, budget, processes)
     processes.leave()

@@ -2,10 +2,14 @@
 
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from elmo.cli.options import model_option
+from elmo.cli.options import lines_option, model_option
+
+if TYPE_CHECKING:
+    from elmo.text.lines import LineFormat
 
 
 @click.command()
@@ -25,20 +29,21 @@ from elmo.cli.options import model_option
     help="What the graph of a large text links: top, average, or the number of a layer.",
 )
 @click.option("--exact", is_flag=True, help="No graph: a search for any word compares all of them.")
-@click.option("--tokens", is_flag=True, help="A line of the text is tokens, with spaces.")
+@lines_option
 @click.option("--json", "as_json", is_flag=True, help="One JSON object, for a program to read.")
 def index(
-    text: str, out: Path, model: Path, layers: str, exact: bool, tokens: bool, as_json: bool
+    text: str, out: Path, model: Path, layers: str, exact: bool, lines: "LineFormat", as_json: bool
 ) -> None:
     """Index every word of a text where it stands.
 
-    TEXT is a file, a folder or a glob of files: plain, .gz or .xz, one paragraph a line.
+    TEXT is a file, a folder or a glob of files: plain, .gz or .xz.
     """
     from elmo.api import Elmo
     from elmo.files.text_files import find_shards
-    from elmo.search.build import GRAPH_FROM, build_index, read_sentences
+    from elmo.search.build import GRAPH_FROM, build_index
+    from elmo.text.lines import read_sentences
 
-    sentences = read_sentences(find_shards(text), is_tokenised=tokens)
+    sentences = read_sentences(find_shards(text), lines)
     made = build_index(
         Elmo.load(model), sentences, out, layers=layers, graph_from=None if exact else GRAPH_FROM
     )

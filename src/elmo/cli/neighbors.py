@@ -2,10 +2,14 @@
 
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from elmo.cli.options import model_option
+from elmo.cli.options import lines_option, model_option
+
+if TYPE_CHECKING:
+    from elmo.text.lines import LineFormat
 
 
 @click.command()
@@ -15,6 +19,7 @@ from elmo.cli.options import model_option
     type=click.Path(path_type=Path),
     help="Where to look: a text file, or a folder of `elmo index`.  [default: WordNet's examples]",
 )
+@lines_option
 @model_option
 @click.option("-k", default=10, show_default=True, type=click.IntRange(1), help="How many.")
 @click.option("--any-word", is_flag=True, help="Any word in like use, not just this one.")
@@ -25,6 +30,7 @@ from elmo.cli.options import model_option
 def neighbors(
     sentence: str,
     text: Path | None,
+    lines: "LineFormat",
     model: Path,
     k: int,
     any_word: bool,
@@ -42,7 +48,7 @@ def neighbors(
     occurrence = Occurrence.marked(sentence)
     elmo = Elmo.load(model)
     found = find_neighbors(
-        elmo, open_index(elmo, text), occurrence, k, layers=layers, any_word=any_word
+        elmo, open_index(elmo, text, lines), occurrence, k, layers=layers, any_word=any_word
     )
     if as_json:
         click.echo(json.dumps(found.to_mapping()))

@@ -2,8 +2,14 @@
 
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
+
+from elmo.cli.options import lines_option
+
+if TYPE_CHECKING:
+    from elmo.text.lines import LineFormat
 
 
 @click.command()
@@ -16,11 +22,14 @@ import click
     type=click.Path(path_type=Path),
     help="The biLM, if it is not where it was in training.",
 )
+@lines_option
 @click.option("--json", "as_json", is_flag=True, help="A line of JSON for each example.")
-def predict(folder: Path, source: Path, data: bool, model: Path | None, as_json: bool) -> None:
+def predict(
+    folder: Path, source: Path, data: bool, model: Path | None, lines: "LineFormat", as_json: bool
+) -> None:
     """Ask the task model in DIR, which `elmo train` wrote, about a text.
 
-    INPUT is plain, .gz or .xz text, or - for standard input; a line is a paragraph.
+    INPUT is plain, .gz or .xz text, or - for standard input.
     """
     from itertools import tee
 
@@ -28,7 +37,7 @@ def predict(folder: Path, source: Path, data: bool, model: Path | None, as_json:
     from elmo.tasks.saved import open_task
 
     trained = open_task(folder, bilm_path=model)
-    examples = trained.read(source) if data else trained.task.read_text(read_lines(source))
+    examples = trained.read(source) if data else trained.task.read_text(read_lines(source), lines)
     shown, asked = tee(examples)
     for example, prediction in zip(shown, trained.predict(asked), strict=True):
         if as_json:

@@ -1,8 +1,14 @@
 """`elmo pretrain`: train a model on your own text; the same command again goes on."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
+
+from elmo.cli.options import lines_option
+
+if TYPE_CHECKING:
+    from elmo.text.lines import LineFormat
 
 
 @click.command()
@@ -14,7 +20,7 @@ import click
 @click.option("--set", "sets", multiple=True, metavar="NAME=VALUE", help="One setting; repeatable.")
 @click.option("--max-minutes", type=float, help="Training time, restarts included.")
 @click.option("--max-steps", type=int, help="Steps, restarts included.")
-@click.option("--tokens", is_flag=True, help="The text is tokenised, a sentence a line.")
+@lines_option
 @click.option(
     "--cache",
     type=click.Path(path_type=Path),
@@ -29,12 +35,12 @@ def pretrain(
     sets: tuple[str, ...],
     max_minutes: float | None,
     max_steps: int | None,
-    tokens: bool,
+    lines: "LineFormat",
     cache: Path | None,
 ) -> None:
     """Train a model on your own text.
 
-    One paragraph a line, a blank line between documents. OUT/model is the model; the same command
+    A blank line stands between documents. OUT/model is the model; the same command
     goes on with a run that was stopped or killed.
     """
     from elmo.pretraining import pretrain as room
@@ -44,7 +50,7 @@ def pretrain(
 
     settings = read_config(size, config, sets)
     processes = join_processes()
-    texts = room.open_texts(train, heldout, cache or out / "cache", processes, is_tokenised=tokens)
+    texts = room.open_texts(train, heldout, cache or out / "cache", processes, lines)
     result = room.pretrain(settings, texts, out, Budget(max_steps, max_minutes), processes)
     processes.leave()
     if not result.is_finished:

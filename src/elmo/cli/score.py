@@ -3,11 +3,14 @@
 import json
 import math
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import click
 
-from elmo.cli.options import model_option
+from elmo.cli.options import lines_option, model_option
+
+if TYPE_CHECKING:
+    from elmo.text.lines import LineFormat
 
 
 @click.command()
@@ -15,7 +18,7 @@ from elmo.cli.options import model_option
 @model_option
 @click.option("--softmax", type=click.Path(path_type=Path), help="Official softmax weights.")
 @click.option("--vocabulary", type=click.Path(path_type=Path), help="Their words, one a line.")
-@click.option("--tokens", is_flag=True, help="A line is the tokens of a sentence, with spaces.")
+@lines_option
 @click.option(
     "--state",
     type=click.Choice(["fresh", "carry"]),
@@ -31,7 +34,7 @@ def score(
     model: Path,
     softmax: Path | None,
     vocabulary: Path | None,
-    tokens: bool,
+    lines: "LineFormat",
     state: Literal["fresh", "carry"],
     as_json: bool,
 ) -> None:
@@ -45,12 +48,11 @@ def score(
     """
     from elmo.api import Elmo
     from elmo.inference.results import Tally, as_table
-    from elmo.vectors.embed_file import read_entries
+    from elmo.text.lines import read_sentences
 
     elmo = Elmo.load(model, softmax=softmax, vocabulary=vocabulary)
-    entries = read_entries(source, "tokens" if tokens else "paragraphs")
     tally = Tally()
-    for sentence in elmo.scorer.stream((entry.tokens for entry in entries if entry.tokens), state):
+    for sentence in elmo.scorer.stream(read_sentences([source], lines), state):
         tally.add(sentence)
         if as_json:
             click.echo(json.dumps(sentence.to_mapping()))

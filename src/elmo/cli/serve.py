@@ -1,10 +1,14 @@
 """`elmo serve`: a web page to explore a model, and a JSON API."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from elmo.cli.options import model_option
+from elmo.cli.options import lines_option, model_option
+
+if TYPE_CHECKING:
+    from elmo.text.lines import LineFormat
 
 
 @click.command()
@@ -17,6 +21,7 @@ from elmo.cli.options import model_option
     help="Text to find neighbors in: a text file, or a folder of `elmo index`.  "
     "[default: WordNet's examples]",
 )
+@lines_option
 @click.option(
     "--task",
     "tasks",
@@ -37,6 +42,7 @@ def serve(
     host: str | None,
     port: int | None,
     text: Path | None,
+    lines: "LineFormat",
     tasks: tuple[Path, ...],
     token_file: Path | None,
     token_variable: str | None,
@@ -62,5 +68,5 @@ def serve(
     settings = read_config(config, sets, host, port)
     token = read_token(token_file, token_variable)
     elmo = Elmo.load(model)
-    service = Service(elmo, str(model), open_index(elmo, text), load_tasks(tasks, elmo))
+    service = Service(elmo, str(model), open_index(elmo, text, lines), load_tasks(tasks, elmo))
     run(service, settings, token, click.echo)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from elmo.errors import DataError
-from elmo.text.characters import check_tokens
+from elmo.text.lines import as_sentence, check_tokens
 from elmo.text.tokenizer import tokenize
 
 _MARKED = re.compile(r"\*(?=\S)([^*]+)(?<=\S)\*")
@@ -39,8 +39,7 @@ class Occurrence:
     @staticmethod
     def of(sentence: str | Sequence[str], position: int) -> "Occurrence":
         """A word of a raw sentence, or of one given as its tokens."""
-        tokens = tokenize(sentence).tokens if isinstance(sentence, str) else sentence
-        return Occurrence(tokens, position)
+        return Occurrence(as_sentence(sentence).tokens, position)
 
     @staticmethod
     def marked(sentence: str) -> "Occurrence":

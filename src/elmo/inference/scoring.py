@@ -21,7 +21,7 @@ from elmo.inference.results import Reading, Scored, ScoredSentence
 from elmo.models.model_folder import Model
 from elmo.network.bilm import BiLMState, Packing
 from elmo.network.softmax import Head
-from elmo.text.tokenizer import Sentence, split_text
+from elmo.text.lines import Text, as_sentences
 from elmo.text.vocabulary import BEGIN, END, RESERVED, UNKNOWN
 
 
@@ -190,7 +190,7 @@ class Scorer:
         self._directions = model.bilm.config.directions
         self._readings: tuple[Reading, ...] = (*self._directions, "combined")
 
-    def score_texts(self, texts: Sequence[str | Tokens], state: str = "fresh") -> list[Scored]:
+    def score_texts(self, texts: Sequence[Text], state: str = "fresh") -> list[Scored]:
         """Score raw texts, and sentences given as their tokens.
 
         `state="carry"`: what was read of a sentence is remembered in the next, through all texts,
@@ -198,11 +198,10 @@ class Scorer:
         """
         if state not in ("fresh", "carry"):
             raise ConfigError(f"state {state!r} is unknown, expected 'fresh' or 'carry'; name one")
-        cut = [
-            split_text(text) if isinstance(text, str) else [Sentence(list(text), [])]
-            for text in texts
-        ]
-        scored = self.stream((sentence.tokens for text in cut for sentence in text), state)
+        cut = [as_sentences(text) for text in texts]
+        scored = iter(
+            list(self.stream((sentence.tokens for text in cut for sentence in text), state))
+        )
         return [
             Scored([replace(next(scored), offsets=sentence.offsets or None) for sentence in text])
             for text in cut
@@ -210,18 +209,12 @@ class Scorer:
 
     def stream(self, sentences: Iterable[Tokens], state: str = "fresh") -> Iterator[ScoredSentence]:
         """Score any number of sentences, in their order, in bounded memory."""
-        if state == "carry":
-            yield from self._score_on(sentences)
-            return
-        window: list[Tokens] = []
-        n_tokens = 0
-        for tokens in sentences:
-            window.append(tokens)
-            n_tokens += len(tokens)
-            if n_tokens >= WINDOW_TOKENS:
-                yield from self.score(window)
-                window, n_tokens = [], 0
-        yield from self.score(window)
+        reader = self._embedder.bilm.reader
+        n_truncated = 0
+        for scored in self._stream(sentences, state):
+            n_truncated += reader.count_truncated(scored.tokens)
+            yield scored
+        reader.warn_truncated(n_truncated)
 
     @torch.inference_mode()
     def score(self, sentences: Sequence[Tokens]) -> list[ScoredSentence]:
@@ -247,6 +240,20 @@ class Scorer:
             best = [words for piece in pieces for words in self._best(piece, k)]
             found.update(zip(batch, best, strict=True))
         return [found[place] for place in range(len(occurrences))]
+
+    def _stream(self, sentences: Iterable[Tokens], state: str) -> Iterator[ScoredSentence]:
+        if state == "carry":
+            yield from self._score_on(sentences)
+            return
+        window: list[Tokens] = []
+        n_tokens = 0
+        for tokens in sentences:
+            window.append(tokens)
+            n_tokens += len(tokens)
+            if n_tokens >= WINDOW_TOKENS:
+                yield from self.score(window)
+                window, n_tokens = [], 0
+        yield from self.score(window)
 
     def _score_on(self, sentences: Iterable[Tokens]) -> Iterator[ScoredSentence]:
         """Score sentences one after the other, each from the state that the last one left."""

@@ -28,11 +28,11 @@ from tqdm import tqdm
 
 from elmo.errors import DataError
 from elmo.files.text_files import BLOCK_CHARACTERS, read_blocks
-from elmo.text.tokenizer import split_text
+from elmo.text.lines import LineFormat, split_line
 from elmo.text.vocabulary import BEGIN, END, UNKNOWN, Vocabulary
 
 # Raised when the layout of the folder or the splitting of text changes: old caches are left alone.
-FORMAT = 1
+FORMAT = 2
 # As word2vec does, rare words are forgotten when there are too many; only words that came less
 # than once in some ten million others can be lost, and those never reach a vocabulary.
 MOST_WORDS = 4_000_000
@@ -96,30 +96,23 @@ class TokenCache:
                 yield int(count), word
 
 
-def build_cache(shards: Sequence[Path], folder: Path, *, is_tokenised: bool) -> TokenCache:
+def build_cache(
+    shards: Sequence[Path], folder: Path, lines: LineFormat = "paragraphs"
+) -> TokenCache:
     """The cache of these files under `folder`, made now unless it is there already."""
-    place = folder / _key(shards, is_tokenised)
+    place = folder / _key(shards, lines)
     if not place.exists():
         folder.mkdir(parents=True, exist_ok=True)
         unfinished = folder / f"{place.name}.{os.getpid()}.unfinished"
         shutil.rmtree(unfinished, ignore_errors=True)
         unfinished.mkdir()
         try:
-            _write_cache(shards, unfinished, is_tokenised=is_tokenised)
+            _write_cache(shards, unfinished, lines)
             if not place.exists():  # another process may have been faster with the same text
                 unfinished.rename(place)
         finally:
             shutil.rmtree(unfinished, ignore_errors=True)
     return TokenCache(place)
-
-
-def split_line(line: str, *, is_tokenised: bool) -> list[list[str]]:
-    """The sentences of a line as lists of words: a paragraph, or one sentence that is tokenised."""
-    if is_tokenised:
-        sentences = [[word for word in line.split(" ") if word]]
-    else:
-        sentences = [list(sentence.tokens) for sentence in split_text(line)]
-    return [words for words in sentences if words]
 
 
 @dataclass(frozen=True)
@@ -133,12 +126,12 @@ class _Split:
     counts: Counter[str]
 
 
-def _write_cache(shards: Sequence[Path], folder: Path, *, is_tokenised: bool) -> None:
+def _write_cache(shards: Sequence[Path], folder: Path, lines: LineFormat) -> None:
     n_bytes = n_positions = n_sentences = n_documents = 0
     counter = _WordCounter()
     digest = hashlib.sha256()
     blocks = map_in_order(
-        partial(_split_block, is_tokenised=is_tokenised),
+        partial(_split_block, line_format=lines),
         read_blocks(list(shards)),
         _workers(shards),
     )
@@ -174,7 +167,7 @@ def _write_cache(shards: Sequence[Path], folder: Path, *, is_tokenised: bool) ->
     (folder / "counts.json").write_text(json.dumps(asdict(counts), indent=1) + "\n")
 
 
-def _split_block(lines: list[str], *, is_tokenised: bool) -> _Split:
+def _split_block(lines: list[str], *, line_format: LineFormat) -> _Split:
     """Split the lines of a block into sentences of words."""
     sentences: list[list[str]] = []
     document_starts: list[int] = []
@@ -183,7 +176,7 @@ def _split_block(lines: list[str], *, is_tokenised: bool) -> _Split:
         if not line:
             is_new_document = True
             continue
-        found = split_line(line, is_tokenised=is_tokenised)
+        found = [sentence.tokens for sentence in split_line(line, line_format)]
         if is_new_document and found:
             document_starts.append(len(sentences))
             is_new_document = False
@@ -248,10 +241,10 @@ def _workers(shards: Sequence[Path]) -> int:
     return min(os.cpu_count() or 1, 1 + n_bytes // BLOCK_CHARACTERS)
 
 
-def _key(shards: Sequence[Path], is_tokenised: bool) -> str:
+def _key(shards: Sequence[Path], lines: LineFormat) -> str:
     """Names the cache of these files: another size or time of change is another text."""
     stats = [(shard.name, shard.stat().st_size, shard.stat().st_mtime_ns) for shard in shards]
-    text = json.dumps([FORMAT, is_tokenised, stats])
+    text = json.dumps([FORMAT, lines, stats])
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 

@@ -13,12 +13,13 @@ from dataclasses import dataclass
 import torch
 
 from elmo.errors import CheckpointError, DataError
-from elmo.files.text_files import find_shards, read_lines
+from elmo.files.text_files import find_shards
 from elmo.models.model_folder import Model
 from elmo.network.bilm import BiLM
 from elmo.network.softmax import Head
 from elmo.pretraining.batches import WordEncoder, pack_sentences
-from elmo.pretraining.corpus import TokenCache, split_line
+from elmo.pretraining.corpus import TokenCache
+from elmo.text.lines import LineFormat, read_sentences
 from elmo.text.vocabulary import UNKNOWN
 
 POSITIONS_AT_ONCE = 4096
@@ -90,19 +91,14 @@ def measure(
     )
 
 
-def measure_text(model: Model, pattern: str, *, is_tokenised: bool) -> Perplexity:
+def measure_text(model: Model, pattern: str, lines: LineFormat = "paragraphs") -> Perplexity:
     """The perplexity of the text in files, in memory that does not grow with them."""
     if model.head is None or model.vocabulary is None:
         raise CheckpointError(
             "the model has no head, expected one to predict words; give the official softmax and "
             "vocabulary, or train a head with `elmo finetune`"
         )
-    sentences = (
-        words
-        for shard in find_shards(pattern)
-        for line in read_lines(shard)
-        for words in split_line(line, is_tokenised=is_tokenised)
-    )
+    sentences = read_sentences(find_shards(pattern), lines)
     return measure(model.bilm, model.head, WordEncoder.of(model), sentences)
 
 

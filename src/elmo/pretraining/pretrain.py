@@ -18,6 +18,7 @@ from elmo.pretraining.corpus import build_cache
 from elmo.pretraining.perplexity import sample_sentences
 from elmo.pretraining.trainer import Result, Texts, Trainer
 from elmo.settings import to_mapping
+from elmo.text.lines import LineFormat
 from elmo.text.vocabulary import UNKNOWN, Vocabulary
 from elmo.training.budget import Budget
 from elmo.training.distributed import Processes
@@ -25,14 +26,18 @@ from elmo.training.run_folder import RunFolder
 
 
 def open_texts(
-    train: str, heldout: str, cache: Path, processes: Processes, *, is_tokenised: bool
+    train: str,
+    heldout: str,
+    cache: Path,
+    processes: Processes,
+    lines: LineFormat = "paragraphs",
 ) -> Texts:
     """Split the texts of two globs into words, unless that was done before."""
     if not processes.is_first:
         processes.wait()  # the first process splits for all
     texts = Texts(
-        build_cache(find_shards(train), cache, is_tokenised=is_tokenised),
-        build_cache(find_shards(heldout), cache, is_tokenised=is_tokenised),
+        build_cache(find_shards(train), cache, lines),
+        build_cache(find_shards(heldout), cache, lines),
     )
     if processes.is_first:
         processes.wait()

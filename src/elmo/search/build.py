@@ -18,10 +18,8 @@ from tqdm import tqdm
 from elmo.api import Elmo
 from elmo.errors import DataError
 from elmo.files.mapped_jsonl import new_lines
-from elmo.files.text_files import read_lines
 from elmo.inference.results import Layers
 from elmo.models.model_folder import written_whole
-from elmo.pretraining.corpus import split_line
 from elmo.search.graph import require_usearch, write_graphs
 from elmo.search.index import FIRST_TOKENS, SENTENCES, SETTINGS, WordIndex, index_settings, one_mix
 from elmo.search.vectors import ROWS_AT_ONCE, IndexedVectors, new_vectors
@@ -72,13 +70,6 @@ def passing_index(elmo: Elmo, sentences: Iterable[Tokens]) -> WordIndex:
     index = build_index(elmo, sentences, Path(folder.name) / "index", graph_from=None)
     weakref.finalize(index, folder.cleanup)
     return index
-
-
-def read_sentences(shards: Iterable[Path], *, is_tokenised: bool = False) -> Iterator[Tokens]:
-    """The sentences of text files, one after the other."""
-    for shard in shards:
-        for line in read_lines(shard):
-            yield from split_line(line, is_tokenised=is_tokenised)
 
 
 def _write_tokens(

@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 from elmo.api import Elmo
 from elmo.inference.occurrence import Occurrence
 from elmo.inference.results import Layers
-from elmo.search.build import passing_index, read_sentences
+from elmo.search.build import passing_index
 from elmo.search.examples import ExampleIndex
 from elmo.search.index import Neighbor, SimilarWord, WordIndex
+from elmo.text.lines import LineFormat, read_sentences
 
 Index = WordIndex | ExampleIndex
 
@@ -82,8 +83,8 @@ def search(
     )
 
 
-def open_index(elmo: Elmo, source: Path | None = None) -> Index:
-    """The index that a folder holds, or one of a text file for as long as it is used.
+def open_index(elmo: Elmo, source: Path | None = None, lines: LineFormat = "paragraphs") -> Index:
+    """The index in a folder, or a temporary one of a text file.
 
     Without a source: the sentences of the package.
     """
@@ -91,4 +92,4 @@ def open_index(elmo: Elmo, source: Path | None = None) -> Index:
         return ExampleIndex(elmo)
     if source.is_dir():
         return WordIndex(source, elmo)
-    return passing_index(elmo, read_sentences([source]))
+    return passing_index(elmo, read_sentences([source], lines))

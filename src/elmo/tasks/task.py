@@ -25,6 +25,7 @@ from elmo.errors import ConfigError
 from elmo.tasks.config import Config
 from elmo.tasks.inputs import TokenVectors
 from elmo.tasks.layer_cache import Tokens
+from elmo.text.lines import LineFormat
 
 Example = TypeVar("Example")
 Prediction = TypeVar("Prediction")
@@ -65,8 +66,10 @@ class Task(ABC, Generic[Config, Example, Prediction]):
         A task may learn from more than it is measured with, as SST's phrases are.
         """
 
-    def read_text(self, lines: Iterable[str]) -> Iterator[Example]:
-        """Examples of raw text, without what is to be predicted; for tasks that have such."""
+    def read_text(
+        self, lines: Iterable[str], line_format: LineFormat = "paragraphs"
+    ) -> Iterator[Example]:
+        """Examples of text without labels, for tasks that can read it."""
         raise ConfigError(
             f"raw text is given, expected a data file, as {self.name} needs more than text; name "
             "one, and say --data"

@@ -125,21 +125,6 @@ def batch_of_char_ids(char_ids: Tensor) -> Batch:
     return Batch(words, index, lengths + 2)
 
 
-def check_tokens(tokens: Sequence[str]) -> None:
-    """Refuse what is not the tokens of a sentence: above all a text that nobody has split."""
-    if isinstance(tokens, str):
-        raise DataError(
-            f"a sentence is the text {tokens[:40]!r}, expected a list of tokens; split it first, "
-            "or give it to Elmo.embed in a list of raw texts"
-        )
-    for token in tokens:
-        if not isinstance(token, str):
-            raise DataError(
-                f"a token is {token!r:.40} of type {type(token).__name__}, expected a str; give "
-                "each sentence as one list of its tokens"
-            )
-
-
 def count_truncated(words: Iterable[str], max_characters: int) -> int:
     """How many words are longer than the `max_characters - 2` bytes that are read."""
     longest = max_characters - 2

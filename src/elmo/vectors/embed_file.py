@@ -1,15 +1,15 @@
 """Embed a text file: lines in, a file of vectors out.
 
 In: the paths of a text (plain, .gz, .xz, or `-`), a model and an output, and what is wanted.
-Out: the output file, and how much is in it. What can be found wrong is found before the model runs:
-the output's place, the input's encoding.
+Out: the output file with one record per line, and how much is in it. A record has the vectors that
+`Elmo.embed(line)` gives. What can be found wrong is found before the model runs: the output's path,
+the input's encoding.
 """
 
 import time
-from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import accumulate, groupby, islice, pairwise, tee
 from pathlib import Path
 from typing import Literal
 
@@ -20,10 +20,9 @@ from elmo.api import Elmo
 from elmo.files.text_files import STANDARD_INPUT, read_lines
 from elmo.inference.embedder import BATCH_TOKENS
 from elmo.inference.results import layer_weights
-from elmo.text.tokenizer import split_text, tokenize
+from elmo.text.lines import LineFormat, split_line
 from elmo.vectors.files import Entry, ParquetFile, Vectors, new_vector_file
 
-Reading = Literal["sentences", "paragraphs", "tokens"]
 Precision = Literal["float16", "float32"]
 
 
@@ -31,6 +30,7 @@ Precision = Literal["float16", "float32"]
 class Counts:
     """What an output holds."""
 
+    n_lines: int
     n_sentences: int
     n_tokens: int
 
@@ -41,66 +41,73 @@ def embed_file(
     model: Path,
     *,
     options: Path | None = None,
-    reading: Reading = "sentences",
+    lines: LineFormat = "paragraphs",
     layers: str = "average",
     dtype: Precision = "float32",
 ) -> Counts:
-    """Write the vectors of each sentence of a text; a progress bar shows on a terminal.
+    """Write the vectors of each line of a text; a progress bar shows on a terminal.
 
-    A line is a raw sentence, a raw paragraph (of which blank ones have no sentence), or tokens.
+    `lines` says what a line is: a paragraph that is split into sentences, one sentence, or tokens.
     """
-    n_sentences = n_tokens = 0
+    n_lines = n_sentences = n_tokens = 0
     with new_vector_file(out) as file:
         progress = Progress(source)
         elmo = Elmo.load(model, options=options)
         none = no_vectors(elmo, layers)  # unknown layers are refused before the text is read
         if isinstance(file, ParquetFile):
             file.no_vectors = none.astype(dtype)
+        entries = (make_entry(line, k, lines) for k, line in enumerate(read_lines(source)))
         with progress:
-            for entry, vectors in embed_entries(elmo, read_entries(source, reading), layers):
+            for entry, vectors in embed_entries(elmo, entries, layers):
                 file.add(entry, vectors.astype(dtype))
-                n_sentences += 1
+                n_lines += 1
+                n_sentences += len(entry.sentences)
                 n_tokens += len(entry.tokens)
-                progress.tell(entry)
-    return Counts(n_sentences, n_tokens)
+                progress.update(entry)
+    return Counts(n_lines, n_sentences, n_tokens)
 
 
-def read_entries(source: Path, reading: Reading) -> Iterator[Entry]:
-    """The sentences of a text file; a blank line is an empty sentence, so that numbers are kept."""
-    for number, line in enumerate(read_lines(source)):
-        yield from entries_of_line(line, number, reading)
-
-
-def entries_of_line(line: str, number: int, reading: Reading) -> Iterator[Entry]:
-    """The sentences of one line."""
-    if reading == "tokens":
-        yield Entry(line.split(), line, None, number)
-    elif reading == "sentences":
-        sentence = tokenize(line)
-        yield Entry(sentence.tokens, line, sentence.offsets, number)
-    else:
-        for sentence in split_text(line):
-            start, end = sentence.offsets[0][0], sentence.offsets[-1][1]
-            offsets = [(i - start, j - start) for i, j in sentence.offsets]
-            yield Entry(sentence.tokens, line[start:end], offsets, number, start)
+def make_entry(line: str, number: int, lines: LineFormat) -> Entry:
+    """A line of a text with its tokens, ready to be embedded."""
+    sentences = split_line(line, lines)
+    ends = accumulate((len(sentence.tokens) for sentence in sentences), initial=0)
+    return Entry(
+        tokens=[token for sentence in sentences for token in sentence.tokens],
+        text=line,
+        offsets=None
+        if lines == "tokens"
+        else [offset for sentence in sentences for offset in sentence.offsets],
+        sentences=list(pairwise(ends)),
+        line=number,
+    )
 
 
 def embed_entries(
     elmo: Elmo, entries: Iterable[Entry], layers: str
 ) -> Iterator[tuple[Entry, Vectors]]:
-    """Each sentence with its chosen layer or mix (T, D), or several of them (K, T, D)."""
+    """Each line with its chosen layer or mix (T, D), or several of them (K, T, D)."""
+    none = no_vectors(elmo, layers)
+    entries, ahead = tee(entries)
+    sentences = (entry.tokens[start:end] for entry in ahead for start, end in entry.sentences)
+    vectors = _embed_sentences(elmo, sentences, layers)
+    for entry in entries:
+        parts = [_unwrap(part) for part in islice(vectors, len(entry.sentences))]
+        yield entry, parts[0] if len(parts) == 1 else np.concatenate([none, *parts], axis=-2)
+    next(vectors, None)  # its end, where words that were cut are reported
+
+
+def _embed_sentences(elmo: Elmo, sentences: Iterable[list[str]], layers: str) -> Iterator[Vectors]:
+    """The chosen layers or mix (K, T, D) of each sentence; of a long one no others are held."""
     weights = layer_weights(layers, elmo.n_layers)
-    for is_long, group in groupby(entries, key=lambda entry: len(entry.tokens) > BATCH_TOKENS):
-        if is_long:
-            for entry in group:  # in chunks: all its layers are never held
-                out = np.empty((len(weights), len(entry.tokens), elmo.output_dim), np.float32)
-                elmo.embed_into(entry.tokens, out, layers=layers)
-                yield entry, _unwrap(out)
-        else:
-            waiting: deque[Entry] = deque()
-            for embedded in elmo.stream(_tokens_noted(group, waiting)):
-                mixed = np.tensordot(weights, embedded.layers, axes=1)
-                yield waiting.popleft(), _unwrap(mixed)
+    for is_long, group in groupby(sentences, key=lambda tokens: len(tokens) > BATCH_TOKENS):
+        if not is_long:
+            for embedded in elmo.stream(group):
+                yield np.tensordot(weights, embedded.layers, axes=1)
+            continue
+        for tokens in group:
+            out = np.empty((len(weights), len(tokens), elmo.output_dim), np.float32)
+            elmo.embed_into(tokens, out, layers=layers)
+            yield out
 
 
 class Progress:
@@ -128,8 +135,8 @@ class Progress:
     def __exit__(self, *error: object) -> None:
         self._bar.close()
 
-    def tell(self, entry: Entry) -> None:
-        """One more sentence is written."""
+    def update(self, entry: Entry) -> None:
+        """Count one more line that is written."""
         self._n_tokens += len(entry.tokens)
         speed = self._n_tokens / (time.perf_counter() - self._started_at)
         self._bar.set_postfix_str(f"{speed:,.0f} tokens/s", refresh=False)
@@ -137,15 +144,9 @@ class Progress:
 
 
 def no_vectors(elmo: Elmo, layers: str) -> Vectors:
-    """What `embed_entries` gives for no token: (0, D) or (K, 0, D)."""
+    """The vectors of no token: (0, D) or (K, 0, D)."""
     n_chosen = len(layer_weights(layers, elmo.n_layers))
     return _unwrap(np.empty((n_chosen, 0, elmo.output_dim), np.float32))
-
-
-def _tokens_noted(entries: Iterator[Entry], noted: deque[Entry]) -> Iterator[list[str]]:
-    for entry in entries:
-        noted.append(entry)
-        yield entry.tokens
 
 
 def _unwrap(vectors: Vectors) -> Vectors:

@@ -1,6 +1,6 @@
-"""Files of vectors, .npz, .h5, .jsonl, .parquet: written by sentences, whole or not there at all.
+"""Files of vectors, .npz, .h5, .jsonl, .parquet: written line by line, whole or not there at all.
 
-In: sentences with their vectors. Out: the file. Keys of .npz and .h5 are the sentences' numbers
+In: lines of text with their vectors. Out: the file. Keys of .npz and .h5 are the lines' numbers
 from "0"; .h5 is laid out as the old `allennlp elmo` command's, so that what read those reads these.
 """
 
@@ -9,7 +9,6 @@ import zipfile
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -28,39 +27,39 @@ ROW_GROUP_TOKENS = 8192
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A sentence of an input: its tokens, its text as it stood there, and their places in that."""
+    """A line of an input: its tokens, its text, and their offsets in it."""
 
     tokens: list[str]
     text: str
-    offsets: list[tuple[int, int]] | None = None  # none if the text was given as tokens
-    line: int = 0  # the number of its line in the input
-    start: int = 0  # the character of that line where the text starts
+    offsets: list[tuple[int, int]] | None  # none if the text was given as tokens
+    sentences: list[tuple[int, int]]  # ranges of tokens
+    line: int = 0  # its number in the input
 
 
 class VectorFile(Protocol):
-    """A file that sentences are added to."""
+    """A file that lines are added to."""
 
     def __init__(self, path: Path) -> None: ...
 
     def add(self, entry: Entry, vectors: Vectors) -> None:
-        """Write the next sentence."""
+        """Write the next line."""
 
     def close(self) -> None:
         """Write what stands at the file's end."""
 
 
 class NpzFile:
-    """NumPy's archive: "0" has the vectors of the first sentence, "tokens_0" its tokens."""
+    """NumPy's archive: "0" has the vectors of the first line, "tokens_0" its tokens."""
 
     def __init__(self, path: Path) -> None:
         self._archive = zipfile.ZipFile(path, "w")
-        self._n_sentences = 0
+        self._n_lines = 0
 
     def add(self, entry: Entry, vectors: Vectors) -> None:
-        """Write the next sentence."""
-        self._add_array(str(self._n_sentences), vectors)
-        self._add_array(f"tokens_{self._n_sentences}", np.array(entry.tokens, dtype=np.str_))
-        self._n_sentences += 1
+        """Write the next line."""
+        self._add_array(str(self._n_lines), vectors)
+        self._add_array(f"tokens_{self._n_lines}", np.array(entry.tokens, dtype=np.str_))
+        self._n_lines += 1
 
     def close(self) -> None:
         """Write the archive's directory."""
@@ -72,20 +71,20 @@ class NpzFile:
 
 
 class Hdf5File:
-    """HDF5: a dataset a sentence, and `sentence_to_index`, JSON from sentences to their keys."""
+    """HDF5: a dataset a line, and `sentence_to_index`, JSON from lines' tokens to their keys."""
 
     def __init__(self, path: Path) -> None:
         self._file = h5py.File(path, "w")
         self._numbers: dict[str, str] = {}
-        self._n_sentences = 0
+        self._n_lines = 0
 
     def add(self, entry: Entry, vectors: Vectors) -> None:
-        """Write the next sentence."""
-        key = str(self._n_sentences)
+        """Write the next line."""
+        key = str(self._n_lines)
         self._file.create_dataset(key, data=vectors)
         # Raw text was never in the old files: splitting a sentence there gives its tokens.
         self._numbers[entry.text if entry.offsets is None else " ".join(entry.tokens)] = key
-        self._n_sentences += 1
+        self._n_lines += 1
 
     def close(self) -> None:
         """Write the sentences' index."""
@@ -95,16 +94,20 @@ class Hdf5File:
 
 
 class JsonLinesFile:
-    """A JSON object a line: tokens, text and offsets if it was raw, vectors."""
+    """A JSON object a line: tokens; text, offsets and sentences if it was raw; vectors."""
 
     def __init__(self, path: Path) -> None:
         self._file = path.open("w", encoding="utf-8")
 
     def add(self, entry: Entry, vectors: Vectors) -> None:
-        """Write the next sentence."""
+        """Write the next line."""
         known: dict[str, Any] = {"tokens": entry.tokens}
         if entry.offsets is not None:
-            known |= {"text": entry.text, "offsets": entry.offsets}
+            known |= {
+                "text": entry.text,
+                "offsets": entry.offsets,
+                "sentences": entry.sentences,
+            }
         opened = json.dumps(known, ensure_ascii=False).removesuffix("}")
         self._file.write(f'{opened}, "vectors": {_json_numbers(vectors)}}}\n')
 
@@ -137,9 +140,9 @@ class ParquetFile:
         self._notes[name] = text
 
     def add(self, entry: Entry, vectors: Vectors) -> None:
-        """Write the next sentence, or keep it until there are enough for a group of rows."""
+        """Write the next line, or keep it until there are enough for a group of rows."""
         self._waiting.append((self._next_sentence, entry, vectors))
-        self._next_sentence += 1
+        self._next_sentence += len(entry.sentences)
         self._n_waiting_tokens += len(entry.tokens)
         if self._n_waiting_tokens >= ROW_GROUP_TOKENS:
             self._write()
@@ -178,7 +181,7 @@ FORMATS: dict[str, type[VectorFile]] = {
 
 @contextmanager
 def new_vector_file(path: Path) -> Iterator[VectorFile]:
-    """A file to add sentences to; it takes its place when all went well, else nothing is left."""
+    """A file to add lines to; it takes its place when all went well, else nothing is left."""
     if path.suffix not in FORMATS:
         raise ConfigError(
             f"{path}: the ending {path.suffix!r} says no format; expected one of "
@@ -192,15 +195,21 @@ def new_vector_file(path: Path) -> Iterator[VectorFile]:
 
 
 def _token_table(
-    sentences: list[tuple[int, Entry, Vectors]], file: str | None, no_vectors: Vectors | None
+    lines: list[tuple[int, Entry, Vectors]], file: str | None, no_vectors: Vectors | None
 ) -> Any:  # noqa: ANN401 - pyarrow's
-    """Numbered sentences with their vectors as a table with a row for each token."""
+    """Lines, each with the number of its first sentence, as a table with a row for each token."""
     import pyarrow as pa
 
     rows = [
-        (entry.line, number, token, *place)
-        for number, entry, _ in sentences
-        for token, place in zip_longest(entry.tokens, _places(entry), fillvalue=(None, None))
+        (
+            entry.line,
+            first + number,
+            entry.tokens[k],
+            *(entry.offsets[k] if entry.offsets else (None, None)),
+        )
+        for first, entry, _ in lines
+        for number, (start, end) in enumerate(entry.sentences)
+        for k in range(start, end)
     ]
     kinds = {
         "line": pa.int64(),
@@ -216,7 +225,7 @@ def _token_table(
     if file is not None:
         numbers = pa.array(np.zeros(len(rows), np.int32))
         columns = {"file": pa.DictionaryArray.from_arrays(numbers, pa.array([file])), **columns}
-    every = [vectors for _, _, vectors in sentences]
+    every = [vectors for _, _, vectors in lines]
     every = every if no_vectors is None else [no_vectors, *every]
     layers = [vectors if vectors.ndim == 3 else vectors[None] for vectors in every]  # (K, T, D)
     n_layers = len(layers[0]) if layers else 0
@@ -226,11 +235,6 @@ def _token_table(
         flat = pa.array(vectors.reshape(-1))
         columns[name] = pa.FixedSizeListArray.from_arrays(flat, vectors.shape[1])
     return pa.table(columns)
-
-
-def _places(entry: Entry) -> list[tuple[int, int]]:
-    """Where the tokens stand in their line."""
-    return [(entry.start + start, entry.start + end) for start, end in entry.offsets or []]
 
 
 def _json_numbers(array: Vectors) -> str:

@@ -21,8 +21,8 @@ from elmo.errors import ConfigError, DataError
 from elmo.files.text_files import read_whole_lines
 from elmo.inference.results import Layers
 from elmo.models.model_folder import written_whole
+from elmo.text.lines import LineFormat, read_sentences
 from elmo.text.vocabulary import read_list
-from elmo.vectors.embed_file import Reading, read_entries
 
 ENDINGS = (".txt", ".vec", ".bin")
 
@@ -178,7 +178,7 @@ def export_static(
     *,
     vocabulary: Path | None = None,
     text: Path | None = None,
-    reading: Reading = "paragraphs",
+    lines: LineFormat = "paragraphs",
     layers: str = "average",
     min_count: int = 1,
 ) -> StaticVectors:
@@ -193,7 +193,6 @@ def export_static(
         static = of_words(elmo, read_list(vocabulary))
     else:
         assert text is not None
-        sentences = (entry.tokens for entry in read_entries(text, reading))
-        static = of_text(elmo, sentences, layers=layers, min_count=min_count)
+        static = of_text(elmo, read_sentences([text], lines), layers=layers, min_count=min_count)
     static.write(out)
     return static

@@ -24,7 +24,7 @@ SETTINGS = ["stream.n_rows=4", "stream.n_steps=8", "head.n_negatives=4", "train.
 def texts(tmp_path):
     path = tmp_path / "text.txt"
     path.write_text("he took a bow and left .\n\nthey stood at the bow of the ship .\n\n" * 30)
-    cache = build_cache([path], tmp_path / "cache", is_tokenised=True)
+    cache = build_cache([path], tmp_path / "cache", "tokens")
     return Texts(cache, cache)
 
 

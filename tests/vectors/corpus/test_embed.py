@@ -79,11 +79,9 @@ def joined(folder, name):
     return pa.concat_tables([parquet.read_table(path) for path in paths])
 
 
-@pytest.mark.parametrize("reading", ["sentences", "paragraphs", "tokens"])
-def test_the_shards_of_a_file_are_what_embedding_the_file_gives(
-    reading, corpus, official, tmp_path
-):
-    wanted = {"reading": reading, "layers": "0,2", "dtype": "float16"}
+@pytest.mark.parametrize("lines", ["sentences", "paragraphs", "tokens"])
+def test_the_shards_of_a_file_are_what_embedding_the_file_gives(lines, corpus, official, tmp_path):
+    wanted = {"lines": lines, "layers": "0,2", "dtype": "float16"}
     embed_corpus(corpus, tmp_path / "out", official, shard_bytes=SMALL, **wanted)
     embed_file(corpus / "a.txt", tmp_path / "a.parquet", official, **wanted)
     shards = joined(tmp_path / "out", "a.txt")
@@ -234,7 +232,7 @@ def test_a_killed_worker_is_told_of(corpus, official, tmp_path, monkeypatch):
     [
         ({"layers": "top"}, "another layers"),
         ({"dtype": "float16"}, "another dtype"),
-        ({"reading": "tokens"}, "another reading"),
+        ({"lines": "tokens"}, "another format of lines"),
         ({"shard_bytes": 2 * SMALL}, "a shard of no file|another text"),
         ({"model": None}, "another model"),
     ],
@@ -331,9 +329,7 @@ def test_speed_and_the_time_left_are_told_where_there_is_no_terminal(
 
 def test_a_shard_without_words_has_all_columns(official, tmp_path):
     write(tmp_path / "corpus" / "a.txt", ["Words.", "", "", "", "More words."])
-    embed_corpus(
-        tmp_path / "corpus", tmp_path / "out", official, shard_bytes=1, reading="paragraphs"
-    )
+    embed_corpus(tmp_path / "corpus", tmp_path / "out", official, shard_bytes=1)
     tables = [parquet.read_table(path) for path in sorted((tmp_path / "out").iterdir())]
     assert [len(table) for table in tables] == [2, 0, 0, 0, 3]
     assert all(table.schema.equals(tables[0].schema) for table in tables)

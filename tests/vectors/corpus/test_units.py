@@ -29,8 +29,8 @@ def write(path, lines):
         path.write_bytes(pack(text))
 
 
-def cut(path, unit_bytes=100, reading="sentences", column="text"):
-    return cut_corpus(find_place(path), reading, column, unit_bytes)
+def cut(path, unit_bytes=100, lines="sentences", column="text"):
+    return cut_corpus(find_place(path), lines, column, unit_bytes)
 
 
 @pytest.mark.parametrize("name", ["a.txt", "a.txt.gz", "a.xz", "a.parquet"])
@@ -71,8 +71,8 @@ def test_sentences_of_paragraphs_are_numbered_through_a_file(tmp_path):
 
 def test_tokens_are_known_about_before_they_are_cut(tmp_path):
     write(tmp_path / "a.txt", ["a line of seven words in all", "and one of five words"] * 500)
-    for reading in ("sentences", "paragraphs", "tokens"):
-        units = cut(tmp_path / "a.txt", 2000, reading)
+    for lines in ("sentences", "paragraphs", "tokens"):
+        units = cut(tmp_path / "a.txt", 2000, lines)
         assert sum(unit.about_tokens for unit in units) == pytest.approx(6000, rel=0.1)
 
 

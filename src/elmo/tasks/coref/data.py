@@ -6,7 +6,7 @@ which mentions begin and end there: "(3", "3)", "(3)", several of them together 
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
@@ -15,7 +15,6 @@ from typing import Annotated
 from elmo.errors import DataError
 from elmo.files.text_files import read_whole_lines
 from elmo.settings import not_positive, raise_problems
-from elmo.text.tokenizer import split_text
 
 Span = tuple[int, int]  # first token, the one after the last
 Clusters = list[list[Span]]
@@ -183,12 +182,6 @@ def split_tokens(tokens: Sequence[str]) -> list[tuple[str, ...]]:
         sentences[-1].append(token)
         has_ended = has_ended or token in SENTENCE_ENDS
     return [tuple(sentence) for sentence in sentences]
-
-
-def read_raw(lines: Iterable[str]) -> Document:
-    """A raw text, a paragraph a line."""
-    sentences = (sentence for line in lines for sentence in split_text(line))
-    return Document("text", tuple(tuple(sentence.tokens) for sentence in sentences))
 
 
 def cut(document: Document, max_tokens: int) -> Iterator[Document]:

@@ -36,7 +36,6 @@ from elmo.tasks.coref.data import (
     Span,
     cut,
     read_documents,
-    read_raw,
 )
 from elmo.tasks.coref.gap import answer, read_gap, score_answers
 from elmo.tasks.coref.metrics import score_clusters
@@ -44,6 +43,7 @@ from elmo.tasks.coref.pruning import link, prune_spans
 from elmo.tasks.inputs import TokenVectors
 from elmo.tasks.nn.encoder import BiLstm
 from elmo.tasks.task import Inventory, Task, TaskModel
+from elmo.text.lines import LineFormat, split_line
 
 # What is computed at once bounds the memory that a document takes, however long it is.
 TOKENS_AT_ONCE, SPANS_AT_ONCE, ROWS_AT_ONCE = 4096, 8192, 1024
@@ -309,9 +309,12 @@ class Coref(Task[CorefConfig, Document, Clusters]):
         longest = config.data.max_training_tokens
         return [piece for document in documents for piece in cut(document, longest)]
 
-    def read_text(self, lines: Iterable[str]) -> Iterator[Document]:
+    def read_text(
+        self, lines: Iterable[str], line_format: LineFormat = "paragraphs"
+    ) -> Iterator[Document]:
         """The whole text is one document."""
-        document = read_raw(lines)
+        sentences = (s.tokens for line in lines for s in split_line(line, line_format))
+        document = Document("text", tuple(map(tuple, sentences)))
         if document.sentences:
             yield document
 

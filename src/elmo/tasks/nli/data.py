@@ -12,6 +12,7 @@ from pathlib import Path
 
 from elmo.errors import DataError
 from elmo.files.text_files import read_lines
+from elmo.text.lines import LineFormat
 from elmo.text.tokenizer import tokenize
 
 COLUMNS = (
@@ -52,9 +53,18 @@ def read_pairs(path: Path, *, is_training: bool) -> list[SentencePair]:
     return pairs
 
 
-def make_pair(premise: str, hypothesis: str, where: str, label: str | None = None) -> SentencePair:
-    """Two raw sentences as an example."""
-    sides = [tuple(tokenize(text).tokens) for text in (premise, hypothesis)]
+def make_pair(
+    premise: str,
+    hypothesis: str,
+    where: str,
+    label: str | None = None,
+    lines: LineFormat = "sentences",
+) -> SentencePair:
+    """Two sentences, raw or as tokens, as an example."""
+    sides = [
+        tuple(text.split() if lines == "tokens" else tokenize(text).tokens)
+        for text in (premise, hypothesis)
+    ]
     if not all(sides):
         raise DataError(
             f"{where}: a sentence is empty, expected two with words in them; mend the line"

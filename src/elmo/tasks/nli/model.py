@@ -31,6 +31,7 @@ from elmo.tasks.nn.encoder import BiLstm, drop_columns
 from elmo.tasks.nn.pooling import masked_softmax, max_over_tokens, mean_over_tokens
 from elmo.tasks.spans import percent
 from elmo.tasks.task import Inventory, Task, TaskModel
+from elmo.text.lines import LineFormat
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -135,7 +136,9 @@ class Nli(Task[NliConfig, SentencePair, str]):
         """The pairs of a file."""
         return read_pairs(path, is_training=is_training)
 
-    def read_text(self, lines: Iterable[str]) -> Iterator[SentencePair]:
+    def read_text(
+        self, lines: Iterable[str], line_format: LineFormat = "paragraphs"
+    ) -> Iterator[SentencePair]:
         """Two sentences a line, with a tab between them."""
         for number, line in enumerate(lines, start=1):
             premise, has_both, hypothesis = line.partition("\t")
@@ -146,7 +149,7 @@ class Nli(Task[NliConfig, SentencePair, str]):
                     f"line {number}: {line[:40]!r} is one sentence, expected two with a tab "
                     "between them; mend the line"
                 )
-            yield make_pair(premise, hypothesis, f"line {number}")
+            yield make_pair(premise, hypothesis, f"line {number}", lines=line_format)
 
     def sentences(self, example: SentencePair) -> Sequence[Sequence[str]]:
         """Both."""

@@ -38,6 +38,7 @@ from elmo.tasks.nn.pooling import (
 from elmo.tasks.sentiment.data import Phrase, read_tree
 from elmo.tasks.spans import percent
 from elmo.tasks.task import Inventory, Task, TaskModel
+from elmo.text.lines import LineFormat
 from elmo.text.tokenizer import tokenize
 
 
@@ -191,10 +192,12 @@ class Sentiment(Task[SentimentConfig, LabelledText, str]):
         known = {(sentence.tokens, sentence.label) for sentence in sentences}
         return sentences + [example for key, example in examples.items() if key not in known]
 
-    def read_text(self, lines: Iterable[str]) -> Iterator[LabelledText]:
+    def read_text(
+        self, lines: Iterable[str], line_format: LineFormat = "paragraphs"
+    ) -> Iterator[LabelledText]:
         """A text a line."""
         for line in lines:
-            tokens = tuple(tokenize(line).tokens)
+            tokens = tuple(line.split() if line_format == "tokens" else tokenize(line).tokens)
             if tokens:
                 yield LabelledText(tokens)
 

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, relu
 
-from elmo.errors import DataError
+from elmo.errors import ConfigError, DataError
 from elmo.settings import not_positive, raise_problems
 from elmo.tasks.config import (
     CharsConfig,
@@ -40,6 +40,7 @@ from elmo.tasks.squad.data import (
 )
 from elmo.tasks.squad.metrics import score_answers
 from elmo.tasks.task import Inventory, Task, TaskModel
+from elmo.text.lines import LineFormat
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -219,8 +220,12 @@ class Squad(Task[SquadConfig, Question, Answer]):
             limits = Limits(data.test_tokens, data.question_tokens)
         return read_questions(path, limits, is_training=is_training)
 
-    def read_text(self, lines: Iterable[str]) -> Iterator[Question]:
+    def read_text(
+        self, lines: Iterable[str], line_format: LineFormat = "paragraphs"
+    ) -> Iterator[Question]:
         """A question, a tab and the paragraph that answers it in a line."""
+        if line_format == "tokens":
+            raise ConfigError("squad reads raw text, as answers are parts of it; got tokens")
         data = self.defaults().data
         for number, line in enumerate(lines, start=1):
             text, has_both, context = line.partition("\t")

@@ -26,7 +26,7 @@ from elmo.tasks.spans import f1, may_follow_iob2, read_spans
 from elmo.tasks.srl.data import Proposition, read_propositions
 from elmo.tasks.srl.metrics import read_arguments, score_arguments
 from elmo.tasks.task import Inventory, Task, TaskModel
-from elmo.text.tokenizer import split_text
+from elmo.text.lines import LineFormat, split_line
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -194,11 +194,13 @@ class SemanticRoles(Task[SrlConfig, Proposition, Roles]):
             )
         return propositions
 
-    def read_text(self, lines: Iterable[str]) -> Iterator[Proposition]:
-        """A paragraph a line; after a tab, if there is one, its predicates with spaces between."""
+    def read_text(
+        self, lines: Iterable[str], line_format: LineFormat = "paragraphs"
+    ) -> Iterator[Proposition]:
+        """The sentences of each line; after a tab, if there is one, their predicates."""
         for number, line in enumerate(lines, start=1):
             text, _, listed = line.partition("\t")
-            sentences = [tuple(sentence.tokens) for sentence in split_text(text)]
+            sentences = [tuple(sentence.tokens) for sentence in split_line(text, line_format)]
             words = set(listed.split())
             unknown = words.difference(*sentences)
             if unknown:

@@ -36,7 +36,7 @@ from elmo.tasks.spans import (
 )
 from elmo.tasks.tagging.data import Format, Row, read_columns, take
 from elmo.tasks.task import Inventory, Task, TaskModel
-from elmo.text.tokenizer import split_text
+from elmo.text.lines import LineFormat, split_line
 
 # Where CoNLL-U has the word and its universal part of speech.
 CONLLU_WORD, CONLLU_LABEL = 1, 3
@@ -176,10 +176,12 @@ class Tagging(Task[TaggingConfig, TaggedSentence, list[str]]):
             raise DataError(f"{path}: no sentence, expected a token a line; name another file")
         return sentences
 
-    def read_text(self, lines: Iterable[str]) -> Iterator[TaggedSentence]:
-        """A paragraph a line."""
+    def read_text(
+        self, lines: Iterable[str], line_format: LineFormat = "paragraphs"
+    ) -> Iterator[TaggedSentence]:
+        """The sentences of each line."""
         for line in lines:
-            for sentence in split_text(line):
+            for sentence in split_line(line, line_format):
                 yield TaggedSentence(tuple(sentence.tokens))
 
     def sentences(self, example: TaggedSentence) -> Sequence[Sequence[str]]:

@@ -20,10 +20,11 @@ from elmo.errors import DataError
 from elmo.files.remote import Place, find_place
 from elmo.inference.results import layer_weights
 from elmo.models.model_folder import fingerprint
+from elmo.text.lines import LineFormat
 from elmo.vectors.corpus.shards import Shard, Wanted, check_apart, claimed, find_finished
 from elmo.vectors.corpus.units import Unit, cut_corpus
 from elmo.vectors.corpus.workers import LocalWorkers, Workers
-from elmo.vectors.embed_file import Precision, Reading
+from elmo.vectors.embed_file import Precision
 
 # Large enough to be read fast, small enough that little is lost with a worker.
 SHARD_BYTES = 128 * 2**20
@@ -52,7 +53,7 @@ def embed_corpus(
     model: str | Path,
     *,
     options: str | Path | None = None,
-    reading: Reading = "sentences",
+    lines: LineFormat = "paragraphs",
     layers: str = "average",
     dtype: Precision = "float32",
     column: str = "text",
@@ -72,7 +73,7 @@ def embed_corpus(
         model=_from_anywhere(model),
         options=None if options is None else _from_anywhere(options),
         model_sha256=fingerprint(elmo.bilm),
-        reading=reading,
+        lines=lines,
         layers=layers,
         dtype=dtype,
         column=column,
@@ -81,7 +82,7 @@ def embed_corpus(
     del elmo  # workers open their own
     workers = workers or LocalWorkers()
     unit_bytes = max(1, shard_bytes * BYTES_PER_TOKEN // row_bytes)
-    units = cut_corpus(source, reading, column, unit_bytes, workers.cut)
+    units = cut_corpus(source, lines, column, unit_bytes, workers.cut)
     with claimed(target):
         shards = _write(wanted, units, row_bytes, workers)
     reader.warn_truncated(sum(shard.n_truncated for shard in shards))

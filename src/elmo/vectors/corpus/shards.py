@@ -24,12 +24,13 @@ from elmo.api import Elmo
 from elmo.errors import CheckpointError, ConfigError, DataError, needs_extra
 from elmo.files.remote import Place, find_place
 from elmo.models.model_folder import fingerprint
+from elmo.text.lines import LineFormat
 from elmo.vectors.corpus.units import Unit, read_unit
-from elmo.vectors.embed_file import Precision, Reading, embed_entries, entries_of_line, no_vectors
+from elmo.vectors.embed_file import Precision, embed_entries, make_entry, no_vectors
 from elmo.vectors.files import ParquetFile
 
 RECORD = "elmo"  # the name of the metadata
-FORMAT = 1
+FORMAT = 2
 UNFINISHED = ".unfinished-"  # starts the names of what is being written
 
 
@@ -41,7 +42,7 @@ class Wanted:
     model: str
     options: str | None
     model_sha256: str  # `checkpoint.fingerprint`: the same model may lie elsewhere on each machine
-    reading: Reading
+    lines: LineFormat
     layers: str
     dtype: Precision
     column: str
@@ -56,7 +57,7 @@ class Wanted:
         return {
             "format": FORMAT,
             "model_sha256": self.model_sha256,
-            "reading": self.reading,
+            "lines": self.lines,
             "layers": self.layers,
             "dtype": self.dtype,
             "unit": {name: value for name, value in asdict(unit).items() if name in made_from},
@@ -108,9 +109,8 @@ class ShardWriter:
     def _embed(self, unit: Unit, lines: list[str], path: Path) -> dict[str, Any]:
         n_sentences = n_tokens = n_truncated = 0
         entries = (
-            entry
+            make_entry(line, number, self._wanted.lines)
             for number, line in enumerate(lines, unit.first_line)
-            for entry in entries_of_line(line, number, self._wanted.reading)
         )
         file = ParquetFile(path, file=unit.name, first_sentence=unit.first_sentence)
         file.no_vectors = no_vectors(self._elmo, self._wanted.layers).astype(self._wanted.dtype)
@@ -118,7 +118,7 @@ class ShardWriter:
             warnings.simplefilter("ignore")  # long words are told of once, when all is done
             for entry, vectors in embed_entries(self._elmo, entries, self._wanted.layers):
                 file.add(entry, vectors.astype(self._wanted.dtype))
-                n_sentences += 1
+                n_sentences += len(entry.sentences)
                 n_tokens += len(entry.tokens)
                 n_truncated += self._elmo.bilm.reader.count_truncated(entry.tokens)
             record = self._wanted.record_of(unit) | {
@@ -271,7 +271,7 @@ def find_finished(out: Place, units: Sequence[Unit], wanted: Wanted) -> set[str]
 def _check_record(place: Place, found: dict[str, Any], wanted: dict[str, Any]) -> None:
     if is_record_of(found, wanted):
         return
-    names = {"unit": "text", "model_sha256": "model"}
+    names = {"unit": "text", "model_sha256": "model", "lines": "format of lines"}
     other = next(name for name, value in wanted.items() if found.get(name) != value)
     raise ConfigError(
         f"{place.address}: made with another {names.get(other, other)} "

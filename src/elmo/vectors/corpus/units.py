@@ -20,7 +20,7 @@ from elmo.errors import DataError, needs_extra
 from elmo.files.remote import Place, find_place
 from elmo.files.text_files import BLOCK_CHARACTERS, measured_lines
 from elmo.pretraining.corpus import map_in_order
-from elmo.vectors.embed_file import Reading, entries_of_line
+from elmo.text.lines import LineFormat, split_line
 
 TEXT_ENDINGS = (".txt", ".gz", ".xz")
 TABLE_ENDING = ".parquet"
@@ -58,14 +58,14 @@ Run = Callable[[Cut, Sequence[NamedFile]], Iterable[list[Unit]]]
 
 
 def cut_corpus(
-    corpus: Place, reading: Reading, column: str, unit_bytes: int, run: Run | None = None
+    corpus: Place, lines: LineFormat, column: str, unit_bytes: int, run: Run | None = None
 ) -> list[Unit]:
     """All units, in the order of the files' names; reads the whole corpus, so finds what is wrong.
 
     A unit has about `unit_bytes` of text, unless a line alone has more. `run` has others work.
     """
     files = find_files(corpus)
-    cut = partial(cut_file, reading=reading, column=column, unit_bytes=unit_bytes)
+    cut = partial(cut_file, lines=lines, column=column, unit_bytes=unit_bytes)
     found = (run or cut_here)(cut, list(files.items()))
     units = sorted(chain.from_iterable(found), key=lambda unit: (unit.name, unit.number))
     if not units:
@@ -99,24 +99,24 @@ def find_files(corpus: Place) -> dict[str, Place]:
 
 
 def cut_file(
-    named: tuple[str, str], *, reading: Reading, column: str, unit_bytes: int
+    named: tuple[str, str], *, lines: LineFormat, column: str, unit_bytes: int
 ) -> list[Unit]:
     """The units of one file, given by its name in the corpus and its address."""
     units: list[Unit] = []
-    lines: list[str] = []
+    waiting: list[str] = []
     n_bytes = 0
 
     def close_unit() -> None:
-        units.append(_unit(named, lines, n_bytes, units[-1] if units else None, reading))
-        lines.clear()
+        units.append(_unit(named, waiting, n_bytes, units[-1] if units else None, lines))
+        waiting.clear()
 
     for line, n_line_bytes in _read(find_place(named[1]), column):
-        lines.append(line)
+        waiting.append(line)
         n_bytes += n_line_bytes
         if n_bytes >= unit_bytes:
             close_unit()
             n_bytes = 0
-    if lines:
+    if waiting:
         close_unit()
     return units
 
@@ -135,9 +135,13 @@ def read_unit(unit: Unit, column: str) -> list[str]:
 
 
 def _unit(
-    named: tuple[str, str], lines: list[str], n_bytes: int, before: Unit | None, reading: Reading
+    named: tuple[str, str],
+    lines: list[str],
+    n_bytes: int,
+    before: Unit | None,
+    line_format: LineFormat,
 ) -> Unit:
-    n_sentences, about_tokens = _count(lines, reading)
+    n_sentences, about_tokens = _count(lines, line_format)
     return Unit(
         name=named[0],
         address=named[1],
@@ -153,14 +157,15 @@ def _unit(
     )
 
 
-def _count(lines: Sequence[str], reading: Reading) -> tuple[int, int]:
+def _count(lines: Sequence[str], line_format: LineFormat) -> tuple[int, int]:
     """Sentences, and about how many tokens."""
     # Only splitting says how many sentences a paragraph has; that is a fiftieth of embedding it.
-    some = lines if reading == "paragraphs" else lines[::SAMPLED_LINE]
-    entries = [entry for line in some for entry in entries_of_line(line, 0, reading)]
+    some = lines if line_format == "paragraphs" else lines[::SAMPLED_LINE]
+    sentences = [sentence for line in some for sentence in split_line(line, line_format)]
     n_characters, n_sampled = sum(map(len, lines)), sum(map(len, some))
-    n_tokens = sum(len(entry.tokens) for entry in entries)
-    n_sentences = len(entries) if reading == "paragraphs" else len(lines)
+    n_tokens = sum(len(sentence.tokens) for sentence in sentences)
+    is_counted = line_format == "paragraphs"
+    n_sentences = len(sentences) if is_counted else sum(bool(line.strip()) for line in lines)
     return n_sentences, round(n_tokens * n_characters / n_sampled) if n_sampled else 0
 
 

@@ -1,0 +1,63 @@
+"""What a line of text is: the one path from text to sentences of tokens.
+
+In: a line of a file and its format, or what a Python caller gives: raw text or a list of tokens.
+Out: `Sentence`s. A blank line has no sentence. Raw text has character offsets, token lists have
+none.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Literal
+
+from elmo.errors import DataError
+from elmo.files.text_files import read_lines
+from elmo.text.tokenizer import Sentence, split_text, tokenize
+
+# paragraphs: raw text that is split into sentences. sentences: one raw sentence.
+# tokens: one sentence, its tokens separated by white space as `str.split()` does.
+LineFormat = Literal["paragraphs", "sentences", "tokens"]
+
+Text = str | Sequence[str]  # raw text, or the tokens of a sentence
+
+
+def split_line(line: str, lines: LineFormat = "paragraphs") -> list[Sentence]:
+    """The sentences of one line; none if it is blank."""
+    if lines == "paragraphs":
+        return split_text(line)
+    sentence = tokenize(line) if lines == "sentences" else Sentence(line.split(), [])
+    return [sentence] if sentence.tokens else []
+
+
+def read_sentences(paths: Iterable[Path], lines: LineFormat = "paragraphs") -> Iterator[list[str]]:
+    """The tokens of each sentence of text files (plain, .gz, .xz, or `-` for standard input)."""
+    for path in paths:
+        for line in read_lines(path):
+            yield from (sentence.tokens for sentence in split_line(line, lines))
+
+
+def as_sentences(text: Text) -> list[Sentence]:
+    """The sentences of a raw text; or the one sentence that a token list is."""
+    return split_text(text) if isinstance(text, str) else [as_sentence(text)]
+
+
+def as_sentence(text: Text) -> Sentence:
+    """A raw text that is one sentence, or a token list, as a sentence."""
+    if isinstance(text, str):
+        return tokenize(text)
+    check_tokens(text)
+    return Sentence(list(text), [])
+
+
+def check_tokens(tokens: Sequence[str]) -> None:
+    """Raise a DataError unless this is a list of tokens; a str is one that nobody has split."""
+    if isinstance(tokens, str):
+        raise DataError(
+            f"a sentence is the text {tokens[:40]!r}, expected a list of tokens; split it first, "
+            "or give it to Elmo.embed in a list of raw texts"
+        )
+    for token in tokens:
+        if not isinstance(token, str):
+            raise DataError(
+                f"a token is {token!r:.40} of type {type(token).__name__}, expected a str; give "
+                "each sentence as one list of its tokens"
+            )
