@@ -1,11 +1,11 @@
-"""What can go wrong that a user can mend: the library raises it, the command line prints it."""
+"""Errors that a user can fix: the library raises them, the command line prints them in one line."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 
 class ElmoError(Exception):
-    """Anything a user can mend: the message says what was found, what was expected, what to do."""
+    """An error that a user can fix; the message says what was found and what was expected."""
 
 
 class ConfigError(ElmoError):
@@ -20,17 +20,20 @@ class CheckpointError(ElmoError):
     """A model file is missing, broken, or does not fit its configuration."""
 
 
+class WriteError(ElmoError):
+    """A file or folder cannot be written."""
+
+
 class MissingExtraError(ElmoError, ImportError):
-    """A library is needed that only few need, and so is not installed with the package."""
+    """A library of one of the package's extras is not installed."""
 
 
 @contextmanager
 def needs_extra(extra: str) -> Iterator[None]:
-    """Import a library that an extra of the package installs, or say which extra that is."""
+    """Turn a failed import in the block into an error that names the extra to install."""
     try:
         yield
     except ModuleNotFoundError as error:
         raise MissingExtraError(
-            f"{error.name} is missing, expected with the extra {extra!r}; install it with: "
-            f"pip install 'elmo-torch[{extra}]'"
+            f"{error.name} is not installed; install it with: pip install 'elmo-torch[{extra}]'"
         ) from error

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from elmo import Elmo
+from elmo.files.atomic import is_temporary
 
 TEXT = "I took a bow. He doesn't.\n\nShe drew her bow; the arrow flew 12.5 m.\n"
 TOKENS = ["I took a bow . He does n't .", "", "She drew her bow ; the arrow flew 12.5 m ."]
@@ -35,7 +36,7 @@ def read_lines(path):
 
 
 def no_leftovers(folder):
-    return not [path for path in folder.iterdir() if "unfinished" in path.name]
+    return not [path for path in folder.iterdir() if is_temporary(path.name)]
 
 
 def test_npz_has_the_vectors_and_tokens_of_each_line(run, text, tmp_path, official, expected):

@@ -2,13 +2,16 @@
 
 import json
 import os
+import stat
+import subprocess
+import sys
 
 import pytest
 import torch
 from hypothesis import given
 from safetensors.torch import load_file, save_file
 
-from elmo.errors import CheckpointError, ConfigError, DataError, ElmoError
+from elmo.errors import CheckpointError, ConfigError, DataError, ElmoError, WriteError
 from elmo.models import model_folder
 from elmo.models.model_folder import CARD, CONFIG, VOCABULARY, WEIGHTS, Model
 from elmo.network.bilm import BiLM
@@ -124,6 +127,35 @@ def test_the_hash_is_that_of_the_file(folder, tmp_path, model):
     )
 
 
+def test_permissions_follow_the_umask(tmp_path, model):
+    before = os.umask(0o027)
+    try:
+        model_folder.save(tmp_path / "model", model)
+    finally:
+        os.umask(before)
+    modes = {stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "model").iterdir()}
+    assert modes == {0o640}
+
+
+SAVE_AGAIN_AND_AGAIN = """
+import sys
+from pathlib import Path
+from elmo.models import model_folder
+model = model_folder.load(Path(sys.argv[1]))
+for _ in range(30):
+    model_folder.save(Path(sys.argv[2]), model)
+"""
+
+
+def test_two_processes_may_save_the_same_folder(folder, model, tmp_path):
+    out = tmp_path / "out"
+    command = [sys.executable, "-c", SAVE_AGAIN_AND_AGAIN, str(folder), str(out)]
+    started = [subprocess.Popen(command) for _ in range(2)]
+    assert [process.wait() for process in started] == [0, 0]
+    assert_same_state(model_folder.load(out).bilm, model.bilm)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["model", "out"]
+
+
 def test_an_older_model_is_replaced_as_a_whole(folder, bilm):
     model_folder.save(folder, Model(bilm))
     assert {path.name for path in folder.iterdir()} == {CONFIG, WEIGHTS, CARD}
@@ -175,14 +207,14 @@ def test_a_file_in_the_folder_s_place_is_left_as_it_is(tmp_path, model):
 
 def test_a_place_below_a_file_cannot_be_written(tmp_path, model):
     (tmp_path / "file").write_text("")
-    with pytest.raises(CheckpointError, match=r"model: cannot be written \(.*name another"):
+    with pytest.raises(WriteError, match=r"model: cannot be written"):
         model_folder.save(tmp_path / "file" / "model", model)
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
 def test_a_read_only_place_cannot_be_written(tmp_path, model):
     tmp_path.chmod(0o500)
-    with pytest.raises(CheckpointError, match="cannot be written"):
+    with pytest.raises(WriteError, match="cannot be written"):
         model_folder.save(tmp_path / "model", model)
     tmp_path.chmod(0o700)
     assert not list(tmp_path.iterdir())
@@ -196,7 +228,7 @@ def test_a_save_that_fails_leaves_the_older_model_and_nothing_else(folder, bilm)
     words = Unwritable(WORDS.words)
     broken = Model(bilm, build_head("full", len(words), 8), words)
     before = model_folder.sha256(folder / WEIGHTS)
-    with pytest.raises(CheckpointError, match="no space left"):
+    with pytest.raises(WriteError, match="no space left"):
         model_folder.save(folder, broken)
     assert model_folder.sha256(folder / WEIGHTS) == before
     assert [path.name for path in folder.parent.iterdir()] == [folder.name]

@@ -81,7 +81,7 @@ def test_a_cache_is_built_once_and_again_when_the_text_changes(folder, monkeypat
         assert build(folder).folder == first.folder
     (folder / "a.txt").write_text(TEXT + "more\n")
     assert build(folder).counts.n_sentences == 7
-    assert not list((folder / "cache").glob("*unfinished*"))
+    assert not list((folder / "cache").glob(".*"))
 
 
 def test_blocks_and_processes_do_not_change_the_cache(tmp_path, monkeypatch):

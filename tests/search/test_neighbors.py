@@ -169,7 +169,7 @@ def test_a_build_that_is_killed_leaves_nothing_that_looks_whole(model, tmp_path)
     process.start()
     process.join()
     assert process.exitcode == -signal.SIGKILL
-    (left,) = tmp_path.iterdir()
+    (left,) = tmp_path.glob("*.tmp")
     for path in (left, folder):
         with pytest.raises(CheckpointError, match="not a whole index"):
             WordIndex(path, model)

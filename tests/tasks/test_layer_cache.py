@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from elmo.api import Elmo
-from elmo.errors import ConfigError, DataError
+from elmo.errors import ConfigError, WriteError
 from elmo.models.model_folder import Model
 from elmo.tasks.config import ElmoConfig
 from elmo.tasks.layer_cache import LayerSource, fingerprint
@@ -102,7 +102,6 @@ def test_two_processes_may_write_the_same_layers(source, corpus, tmp_path, monke
         yield from LayerSource._embed(slow, sentences)
 
     monkeypatch.setattr(slow, "_embed", let_another_be_faster)
-    monkeypatch.setattr("elmo.tasks.layer_cache.os.getpid", lambda: 1)
     slow.keep(corpus)
     assert len(list(tmp_path.iterdir())) == 1
     np.testing.assert_array_equal(slow.read(corpus)[1], source(ElmoConfig()).read(corpus[1:2])[0])
@@ -120,7 +119,7 @@ def test_held_layers_are_let_go_of_again(source, corpus, monkeypatch):
 
 def test_a_place_that_cannot_be_written_to_is_one_error(source, corpus, tmp_path):
     (tmp_path / "file").touch()
-    with pytest.raises(DataError, match="expected room for"):
+    with pytest.raises(WriteError, match="cannot be written"):
         source(ElmoConfig(), tmp_path / "file").keep(corpus)
 
 

@@ -123,7 +123,7 @@ def test_given_vectors_are_used_and_a_missing_file_leaves_nothing_behind(train, 
 
 def test_another_run_is_refused_in_the_same_folder(train, ner):
     train(ner, "train.n_epochs=1")
-    with pytest.raises(ConfigError, match=r"made by another run \(config.model.dim"):
+    with pytest.raises(ConfigError, match=r"contains another run \(config.model.dim"):
         train(ner, "train.n_epochs=1", "model.dim=7")
     train(ner, "train.n_epochs=2")  # longer is the same run
 

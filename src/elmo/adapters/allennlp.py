@@ -19,9 +19,9 @@ from torch import Tensor, nn
 from torch.nn.functional import dropout as drop
 
 from elmo.errors import ConfigError
+from elmo.files.atomic import atomic_write
 from elmo.inference.results import layer_weights
 from elmo.models import formats
-from elmo.models.model_folder import written_whole
 from elmo.network.bilm import BiLM, BiLMOutput, BiLMState, carry_over
 from elmo.network.scalar_mix import ScalarMix
 from elmo.text.characters import NO_CHARACTER, Marker, Word, encode_words
@@ -182,8 +182,8 @@ class ElmoEmbedder:
         n_layers = self.elmo_bilm.bilm.config.lstm.n_layers + 1
         weights = layer_weights(output_format, n_layers)
         with (
-            written_whole(Path(output_file_path)) as unfinished,
-            h5py.File(unfinished, "w") as file,
+            atomic_write(Path(output_file_path)) as temporary,
+            h5py.File(temporary, "w") as file,
         ):
             arrays = self.embed_sentences((line.split() for line in lines), batch_size)
             for key, array in zip(keys, arrays, strict=True):

@@ -17,7 +17,7 @@ from torch.nn import ModuleList
 from elmo.adapters.onnx_graph import Graph
 from elmo.api import Elmo
 from elmo.errors import needs_extra
-from elmo.models.model_folder import written_whole
+from elmo.files.atomic import atomic_write
 from elmo.network.bilm import BiLM
 from elmo.network.char_cnn import CharCNN, Highway
 from elmo.network.lstm import LstmLayer
@@ -51,8 +51,8 @@ def export_onnx(elmo: Elmo, path: str | Path) -> None:
     )
     helper.set_model_props(model, {"bilm": json.dumps(to_mapping(elmo.bilm.config))})
     onnx.checker.check_model(model)
-    with written_whole(Path(path)) as unfinished:
-        onnx.save(model, unfinished)
+    with atomic_write(Path(path)) as temporary:
+        onnx.save(model, temporary)
 
 
 def encode(elmo: Elmo, sentences: Sequence[Sequence[str]]) -> dict[str, NDArray[np.int64]]:

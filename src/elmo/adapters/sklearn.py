@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from elmo.adapters import open_model
 from elmo.errors import ConfigError, DataError, needs_extra
+from elmo.files.atomic import write_json
 from elmo.inference.results import Layers
-from elmo.models.model_folder import written_whole
 from elmo.text.lines import Text
 
 with needs_extra("sklearn"):
@@ -40,8 +40,7 @@ class _ElmoTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
     def save(self, path: str | Path) -> None:
         """Write the settings as JSON; the model stays where it is."""
         settings = {name: _plain(value) for name, value in self.get_params().items()}
-        with written_whole(Path(path)) as unfinished:
-            unfinished.write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
+        write_json(Path(path), settings)
 
     @classmethod
     def load(cls, path: str | Path) -> Self:

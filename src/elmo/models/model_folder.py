@@ -6,10 +6,7 @@ there at all; and back. The format has a version; a newer one is refused, not gu
 
 import hashlib
 import json
-import os
-import shutil
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +16,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from elmo.errors import CheckpointError
+from elmo.files.atomic import atomic_folder, write_json, write_text
 from elmo.network.bilm import BiLM
 from elmo.network.config import BiLMConfig
 from elmo.network.softmax import Head, HeadKind, build_head
@@ -71,17 +69,13 @@ def save(
         state |= {f"head.{name}": tensor for name, tensor in model.head.state_dict().items()}
         head = HeadSettings(kind=model.head.kind, n_words=len(model.vocabulary))
     settings = to_mapping(ModelSettings(bilm=model.bilm.config, head=head))
-    with written_whole(folder) as unfinished:
-        unfinished.mkdir(parents=True)
+    with atomic_folder(folder, durable=True) as temporary:
         if head is not None and model.vocabulary is not None:
-            model.vocabulary.write(unfinished / VOCABULARY)
-        model.bilm.reader.lexicon.write(unfinished)
-        (unfinished / CONFIG).write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
-        (unfinished / CARD).write_text(card or default_card(model), encoding="utf-8")
-        save_file(
-            {k: v.detach().to("cpu", dtype).contiguous() for k, v in state.items()},
-            unfinished / WEIGHTS,
-        )
+            model.vocabulary.write(temporary / VOCABULARY)
+        model.bilm.reader.lexicon.write(temporary)
+        write_json(temporary / CONFIG, settings)
+        write_text(temporary / CARD, card or default_card(model))
+        write_tensors(temporary / WEIGHTS, {name: t.to(dtype) for name, t in state.items()})
 
 
 def load(folder: Path) -> Model:
@@ -154,25 +148,15 @@ def read_settings(folder: Path) -> ModelSettings:
     return from_mapping(ModelSettings, settings, str(path))
 
 
-@contextmanager
-def written_whole(path: Path) -> Iterator[Path]:
-    """Give a place to write a file or folder to, which becomes `path` when all of it is written.
-
-    If anything fails, nothing is left of it, and what stood at `path` stands there still.
-    """
-    place = path.resolve()
-    unfinished = place.with_name(f".{place.name}.unfinished")
+def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
+    """Write a safetensors file; a failure is an OSError, as of any other file."""
+    path.touch()
+    mode = path.stat().st_mode
     try:
-        _remove(unfinished)
-        yield unfinished
-        _put_in_place(unfinished, place)
-    except (OSError, SafetensorError) as error:
-        raise CheckpointError(
-            f"{path}: cannot be written ({error}); expected a place with room that you may write "
-            "to; name another one"
-        ) from error
-    finally:
-        _remove(unfinished)
+        save_file({name: t.detach().cpu().contiguous() for name, t in tensors.items()}, path)
+    except SafetensorError as error:
+        raise OSError(str(error)) from error
+    path.chmod(mode)  # safetensors gives other users no access, whatever the umask says
 
 
 def sha256(path: Path) -> str:
@@ -252,27 +236,3 @@ def _check_replaceable(folder: Path) -> None:
             f"{folder}: holds {others[0]!r}, expected an older model or nothing; it is left as it "
             "is; name another folder"
         )
-
-
-def _put_in_place(unfinished: Path, place: Path) -> None:
-    """Rename into place; a folder cannot be replaced in one step, but what it held is not lost."""
-    if not place.is_dir():
-        os.replace(unfinished, place)
-        return
-    replaced = place.with_name(f".{place.name}.replaced")
-    _remove(replaced)
-    os.replace(place, replaced)
-    try:
-        os.replace(unfinished, place)
-    except OSError:
-        os.replace(replaced, place)
-        raise
-    _remove(replaced)
-
-
-def _remove(path: Path) -> None:
-    if path.is_dir():
-        shutil.rmtree(path, ignore_errors=True)
-    else:
-        with suppress(OSError):  # not there, or no place where anything could be
-            path.unlink()

@@ -10,7 +10,6 @@ import json
 import mmap
 import multiprocessing
 import os
-import shutil
 import sys
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -27,6 +26,7 @@ import numpy.typing as npt
 from tqdm import tqdm
 
 from elmo.errors import DataError
+from elmo.files.atomic import atomic_folder
 from elmo.files.text_files import BLOCK_CHARACTERS, read_blocks
 from elmo.text.lines import LineFormat, split_line
 from elmo.text.vocabulary import BEGIN, END, UNKNOWN, Vocabulary
@@ -102,16 +102,8 @@ def build_cache(
     """The cache of these files under `folder`, made now unless it is there already."""
     place = folder / _key(shards, lines)
     if not place.exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        unfinished = folder / f"{place.name}.{os.getpid()}.unfinished"
-        shutil.rmtree(unfinished, ignore_errors=True)
-        unfinished.mkdir()
-        try:
-            _write_cache(shards, unfinished, lines)
-            if not place.exists():  # another process may have been faster with the same text
-                unfinished.rename(place)
-        finally:
-            shutil.rmtree(unfinished, ignore_errors=True)
+        with atomic_folder(place, overwrite=False) as temporary:
+            _write_cache(shards, temporary, lines=lines)
     return TokenCache(place)
 
 

@@ -16,8 +16,9 @@ from typing import Any
 
 import torch
 
+from elmo.files.atomic import write_json
 from elmo.models import model_folder
-from elmo.models.model_folder import Model, written_whole
+from elmo.models.model_folder import Model
 from elmo.network.softmax import build_head
 from elmo.pretraining.batches import WordEncoder
 from elmo.pretraining.config import PretrainConfig
@@ -116,8 +117,7 @@ def _measure_once(model: Model, texts: Texts, path: Path) -> Perplexity:
     assert model.head is not None
     sentences = sample_sentences(texts.heldout, None)
     perplexity = measure(model.bilm, model.head, WordEncoder.of(model), sentences)
-    with written_whole(path) as unfinished:
-        unfinished.write_text(json.dumps(dataclasses.asdict(perplexity), indent=1) + "\n")
+    write_json(path, dataclasses.asdict(perplexity))
     return perplexity
 
 

@@ -17,9 +17,9 @@ from tqdm import tqdm
 
 from elmo.api import Elmo
 from elmo.errors import DataError
+from elmo.files.atomic import atomic_folder
 from elmo.files.mapped_jsonl import new_lines
 from elmo.inference.results import Layers
-from elmo.models.model_folder import written_whole
 from elmo.search.graph import require_usearch, write_graphs
 from elmo.search.index import FIRST_TOKENS, SENTENCES, SETTINGS, WordIndex, index_settings, one_mix
 from elmo.search.vectors import ROWS_AT_ONCE, IndexedVectors, new_vectors
@@ -50,16 +50,15 @@ def build_index(
             f"{folder}: holds something else, expected a new folder or an old index; "
             "name another one"
         )
-    with written_whole(folder) as unfinished:
-        unfinished.mkdir(parents=True)
-        words = _write_tokens(elmo, sentences, unfinished, graph_from)
-        write_words(unfinished, words, elmo.embedder)
-        vectors = IndexedVectors.open(unfinished, elmo.bilm.config)
+    with atomic_folder(folder) as temporary:
+        words = _write_tokens(elmo, sentences, temporary, graph_from)
+        write_words(temporary, words, elmo.embedder)
+        vectors = IndexedVectors.open(temporary, elmo.bilm.config)
         has_graph = graph_from is not None and len(vectors.word_of) >= graph_from
         if has_graph:
-            write_graphs(unfinished, _mixes(vectors, weights))
+            write_graphs(temporary, _mixes(vectors, weights))
         settings = index_settings(elmo.bilm) | {"layers": weights.tolist() if has_graph else None}
-        (unfinished / SETTINGS).write_text(json.dumps(settings, indent=2) + "\n")
+        (temporary / SETTINGS).write_text(json.dumps(settings, indent=2) + "\n")
     return WordIndex(folder, elmo)
 
 

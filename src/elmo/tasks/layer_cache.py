@@ -9,8 +9,6 @@ Shapes: L chosen layers, T tokens, D width of a vector, N tokens of all sentence
 
 import hashlib
 import json
-import os
-import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,7 +19,8 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from elmo.api import Elmo
-from elmo.errors import ConfigError, DataError
+from elmo.errors import ConfigError
+from elmo.files.atomic import atomic_folder
 from elmo.network.bilm import BiLM
 from elmo.settings import to_mapping
 from elmo.tasks.config import ElmoConfig
@@ -97,14 +96,11 @@ class LayerSource:
             yield embedded.layers.transpose(1, 0, 2).astype(np.float16)
 
     def _write(self, sentences: Sequence[tuple[str, ...]], place: Path) -> None:
-        """Write a data set's layers beside their place, then put them there."""
-        unfinished = place.with_name(f".{place.name}.{os.getpid()}.unfinished")
-        shutil.rmtree(unfinished, ignore_errors=True)
+        """Compute the layers of a data set and write them to its folder."""
         shape = (sum(map(len, sentences)), self.elmo.n_layers, self.elmo.output_dim)
-        try:
-            unfinished.mkdir(parents=True)
+        with atomic_folder(place, overwrite=False) as temporary:
             array = np.lib.format.open_memmap(
-                unfinished / "layers.npy", mode="w+", dtype=np.float16, shape=shape
+                temporary / "layers.npy", mode="w+", dtype=np.float16, shape=shape
             )
             bar = tqdm(self._embed(sentences), "ELMo", len(sentences), disable=None)
             end = 0
@@ -112,30 +108,12 @@ class LayerSource:
                 start, end = end, end + len(layers)
                 array[start:end] = layers
             array.flush()
-            _put_in_place(unfinished, place)
-        except OSError as error:
-            n_megabytes = 2 * shape[0] * shape[1] * shape[2] // 10**6
-            raise DataError(
-                f"{place}: cannot be written ({error.strerror or error}); expected room for "
-                f"{n_megabytes:,} MB of layers; make room, or name another --cache"
-            ) from error
-        finally:
-            shutil.rmtree(unfinished, ignore_errors=True)
 
     def _key(self, sentences: Sequence[tuple[str, ...]]) -> str:
         """What the numbers depend on."""
         digest = hashlib.sha256(f"{self.bilm_sha256} {self._state}".encode())
         digest.update(hash_sentences(sentences).encode())
         return digest.hexdigest()[:32]
-
-
-def _put_in_place(unfinished: Path, place: Path) -> None:
-    """Rename a folder, unless another process was faster with the same data."""
-    try:
-        unfinished.rename(place)
-    except OSError:
-        if not place.exists():
-            raise
 
 
 def _distinct(sentences: Iterable[Tokens]) -> list[tuple[str, ...]]:

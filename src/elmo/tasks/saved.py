@@ -15,13 +15,14 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import Tensor
 
 import elmo
 from elmo.api import Elmo
 from elmo.errors import CheckpointError
-from elmo.models.model_folder import fill, written_whole
+from elmo.files.atomic import atomic_folder
+from elmo.models.model_folder import fill, write_tensors
 from elmo.settings import from_mapping, to_mapping
 from elmo.tasks import find_task
 from elmo.tasks.batches import batches_by_length
@@ -96,12 +97,11 @@ class TrainedTask:
             "bilm": None if source is None else {"sha256": source.bilm_sha256, "path": bilm_path},
             "scores": scores,
         }
-        with written_whole(folder) as unfinished:
-            unfinished.mkdir(parents=True)
-            (unfinished / SETTINGS).write_text(json.dumps(settings, indent=1) + "\n")
+        with atomic_folder(folder, durable=True) as temporary:
+            (temporary / SETTINGS).write_text(json.dumps(settings, indent=1) + "\n")
             if words is not None:
-                write_list(unfinished / WORDS, (*words.words.trained, *words.words.fixed))
-            save_file(_tensors(self.model), unfinished / WEIGHTS)
+                write_list(temporary / WORDS, (*words.words.trained, *words.words.fixed))
+            write_tensors(temporary / WEIGHTS, _tensors(self.model))
 
 
 def is_task_folder(folder: Path) -> bool:
@@ -184,7 +184,7 @@ def _tensors(model: AnyModel) -> dict[str, Tensor]:
     everything = model.state_dict()
     if model.tokens.words is not None:
         everything[FIXED_WORDS] = model.tokens.words.fixed
-    return {name: tensor.detach().cpu().contiguous() for name, tensor in everything.items()}
+    return everything
 
 
 def _fill(model: AnyModel, path: Path) -> None:

@@ -5,9 +5,10 @@ stopped.
 """
 
 import json
-import os
 from pathlib import Path
 from typing import Any
+
+from elmo.files.atomic import write_text
 
 
 class MetricsFile:
@@ -47,9 +48,7 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
 
 def _keep_lines(path: Path, last_step: int) -> None:
     kept = [line for line in read_metrics(path) if line["step"] <= last_step]
-    unfinished = path.with_suffix(".unfinished")
-    unfinished.write_text("".join(json.dumps(line) + "\n" for line in kept), encoding="utf-8")
-    os.replace(unfinished, path)
+    write_text(path, "".join(json.dumps(line) + "\n" for line in kept))
 
 
 def _open_board(folder: Path, last_step: int) -> Any:  # noqa: ANN401 - of an optional package

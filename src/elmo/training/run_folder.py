@@ -1,27 +1,27 @@
-"""The folder of a training run: what it is, what was measured, what it has come to.
+"""The folder of a training run.
 
 In: the settings and texts of a run. Out: `run.json` (settings, versions, hashes of the texts),
-`checkpoints/`, `metrics.jsonl`, `model/`. A folder belongs to one run: another run is refused, and
-so is a second process on the same run.
+`checkpoints/`, `metrics.jsonl`, `model/`, `result.json`. A folder belongs to one run: another run
+is refused, and so is a second process of the same run.
 """
 
-import fcntl
 import json
-import os
 import platform
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import torch
 
 import elmo
-from elmo.errors import ConfigError
+from elmo.errors import ConfigError, WriteError
+from elmo.files.atomic import is_temporary, recover, write_json
+from elmo.files.locks import exclusive
 
 LOCK = "run.lock"
-# Settings that change no weight may differ from one start of a run to the next.
+# Settings that do not affect the weights may differ when a run is resumed.
 FREE_SETTINGS = ("n_epochs", "log_every", "save_every", "evaluate_every", "n_evaluation_sentences")
 
 
@@ -37,78 +37,76 @@ class RunFolder:
 
     @contextmanager
     def claim(self, identity: dict[str, Any]) -> Iterator[None]:
-        """Hold the folder for the run of this identity, or say why it cannot be had."""
+        """Lock the folder for the run with this identity; a new run is recorded in `run.json`."""
         record = self.path / "run.json"
-        held = {entry.name for entry in self.path.iterdir()} if self.path.exists() else set()
-        if not record.exists() and held - {"cache", LOCK}:
-            raise ConfigError(
-                f"{self.path}: holds files but no run.json, expected a new folder or one of this "
-                "run; name another --out"
-            )
-        self.path.mkdir(parents=True, exist_ok=True)
-        with (self.path / LOCK).open("w") as lock:
-            _take(lock, self.path)
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise WriteError(f"{self.path}: cannot be written ({error.strerror})") from error
+        if not record.exists():
+            self._check_unused()
+        with exclusive(self.path / LOCK):
+            recover(self.path)
             if record.exists():
-                self._compare(json.loads(record.read_text()), identity)
+                self._check_identity(json.loads(record.read_text(encoding="utf-8")), identity)
             else:
-                _write_json(record, identity | _surroundings())
+                write_json(record, identity | _environment(), durable=True)
             yield
 
-    def _compare(self, found: dict[str, Any], identity: dict[str, Any]) -> None:
+    def _check_unused(self) -> None:
+        """Refuse a folder with files of something else; a cache, or a start that was killed, is no
+        such file.
+        """
+        names = {path.name for path in self.path.iterdir()} - {"cache", LOCK}
+        others = sorted(name for name in names if not is_temporary(name))
+        if others:
+            raise ConfigError(
+                f"{self.path}: contains {others[0]!r} but no run.json; expected a new folder or "
+                "one of this run"
+            )
+
+    def _check_identity(self, found: dict[str, Any], identity: dict[str, Any]) -> None:
         differences = _differences({key: found.get(key) for key in identity}, identity)
         if differences:
             raise ConfigError(
-                f"{self.path}: made by another run ({'; '.join(differences)}); expected the same "
-                "settings and texts to go on with it; name another --out"
+                f"{self.path}: contains another run ({'; '.join(differences)}); expected the same "
+                "settings and texts to resume it, or a new folder"
             )
 
     def read_result(self) -> dict[str, Any] | None:
-        """What a finished run wrote of its end."""
-        return json.loads(self._result.read_text()) if self._result.exists() else None
+        """The result of a finished run."""
+        if not self._result.exists():
+            return None
+        return dict(json.loads(self._result.read_text(encoding="utf-8")))
 
     def write_result(self, result: dict[str, Any]) -> None:
-        """Write how the run ended."""
-        _write_json(self._result, result)
+        """Record that the run is finished, and its result."""
+        write_json(self._result, result, durable=True)
 
 
-def _take(lock: IO[str], folder: Path) -> None:
-    """Lock a file until it is closed, by whatever end this process comes to."""
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        raise ConfigError(
-            f"{folder}: another process is training here; expected to be alone; wait for it, or "
-            "name another --out"
-        ) from error
-
-
-def _write_json(path: Path, value: dict[str, Any]) -> None:
-    unfinished = path.with_suffix(".unfinished")
-    unfinished.write_text(json.dumps(value, indent=1) + "\n", encoding="utf-8")
-    os.replace(unfinished, path)
-
-
-def _differences(found: Any, wanted: Any, name: str = "") -> list[str]:  # noqa: ANN401
-    if isinstance(found, dict) and isinstance(wanted, dict):
-        keys = [key for key in wanted | found if key not in FREE_SETTINGS]
+def _differences(found: Any, expected: Any, name: str = "") -> list[str]:  # noqa: ANN401
+    if isinstance(found, dict) and isinstance(expected, dict):
+        keys = [key for key in expected | found if key not in FREE_SETTINGS]
         return [
             difference
             for key in keys
             for difference in _differences(
-                found.get(key), wanted.get(key), f"{name}.{key}".lstrip(".")
+                found.get(key), expected.get(key), f"{name}.{key}".lstrip(".")
             )
         ]
-    return [] if found == wanted else [f"{name} is {found!r} there and {wanted!r} here"]
+    return [] if found == expected else [f"{name} is {found!r} there and {expected!r} here"]
 
 
-def _surroundings() -> dict[str, Any]:
-    """Not part of a run's identity, but good to know later."""
-    commit = subprocess.run(
-        ["git", "describe", "--always", "--dirty"], capture_output=True, text=True, check=False
-    )
+def _environment() -> dict[str, Any]:
+    """Recorded with a run, but no part of its identity."""
+    try:
+        command = ["git", "describe", "--always", "--dirty"]
+        commit = subprocess.run(command, capture_output=True, text=True, check=False).stdout
+    except OSError:  # there is no git
+        commit = ""
     return {
         "version": elmo.__version__,
-        "git": commit.stdout.strip() or None,
+        "git": commit.strip() or None,
         "torch": torch.__version__,
         "python": platform.python_version(),
         "n_threads": torch.get_num_threads(),

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmo.errors import ConfigError, DataError, needs_extra
-from elmo.models.model_folder import written_whole
+from elmo.files.atomic import atomic_write
 
 Vectors = NDArray[np.floating[Any]]  # (T, D), or (K, T, D) for several layers
 
@@ -190,7 +190,7 @@ def new_vector_file(path: Path) -> Iterator[VectorFile]:
     if path.is_dir() or not path.parent.is_dir():
         found = "is a folder" if path.is_dir() else "its folder does not exist"
         raise DataError(f"{path}: {found}; expected a place for a new file; name another output")
-    with written_whole(path) as unfinished, closing(FORMATS[path.suffix](unfinished)) as file:
+    with atomic_write(path) as temporary, closing(FORMATS[path.suffix](temporary)) as file:
         yield file
 
 

@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 
 from elmo.api import Elmo
 from elmo.errors import ConfigError, DataError
+from elmo.files.atomic import atomic_write
 from elmo.files.text_files import read_whole_lines
 from elmo.inference.results import Layers
-from elmo.models.model_folder import written_whole
 from elmo.text.lines import LineFormat, read_sentences
 from elmo.text.vocabulary import read_list
 
@@ -90,7 +90,7 @@ class StaticVectors:
                     "spaces; leave it out"
                 )
         is_binary = path.suffix == ".bin"
-        with written_whole(path) as unfinished, unfinished.open("wb") as file:
+        with atomic_write(path) as temporary, temporary.open("wb") as file:
             file.write(f"{len(self.words)} {self.dim}\n".encode())
             for word, vector in zip(self.words, self.vectors, strict=True):
                 # Text: the fewest digits that read back as the same numbers.

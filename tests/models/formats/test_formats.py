@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elmo.errors import CheckpointError, ConfigError, ElmoError
+from elmo.errors import CheckpointError, ConfigError, ElmoError, WriteError
 from elmo.models import formats, model_folder
 from elmo.models.formats import bilm_hdf5, bilm_options
 from elmo.models.model_folder import Model
@@ -373,7 +373,7 @@ def test_a_file_that_is_no_model_is_told(tmp_path):
 def test_weights_that_cannot_be_written_leave_nothing(bilm, tmp_path):
     (tmp_path / "file").write_text("a file, not a folder")
     for path in (tmp_path / "file" / "weights.hdf5", tmp_path / "absent" / "weights.hdf5"):
-        with pytest.raises(CheckpointError, match="cannot be written"):
+        with pytest.raises(WriteError, match="cannot be written"):
             formats.write_official(path, Model(bilm))
     assert [path.name for path in tmp_path.rglob("*")] == ["file"]
 

@@ -1,6 +1,5 @@
 """A corpus to shards: the same rows as from single files, whatever happens on the way."""
 
-import fcntl
 import logging
 import multiprocessing
 import os
@@ -24,8 +23,10 @@ import fsspec
 import pyarrow as pa
 from pyarrow import parquet
 
-from elmo.errors import CheckpointError, ConfigError, DataError
+from elmo.errors import CheckpointError, ConfigError, DataError, WriteError
+from elmo.files.remote import find_place
 from elmo.vectors.corpus.embed import embed_corpus
+from elmo.vectors.corpus.shards import exclusive_output
 from elmo.vectors.corpus.workers import LocalWorkers
 from elmo.vectors.embed_file import embed_file
 from tests.conftest import CORPUS
@@ -44,24 +45,24 @@ def corpus(tmp_path):
 
 
 def contents(folder):
-    """The bytes of every file under a folder."""
-    paths = (path for path in folder.rglob("*") if path.is_file())
+    """The bytes of every file under a folder, without the lock."""
+    paths = (path for path in folder.rglob("*") if path.is_file() and path.name != ".lock")
     return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(paths)}
 
 
 def n_shards(folder):
     """Shards that are in their places, while others are being written."""
     walked = os.walk(folder)
-    return sum(len(names) for path, _, names in walked if ".unfinished" not in path)
+    return sum(name.endswith(".parquet") for _, _, names in walked for name in names)
 
 
 def assert_same_rows(one, other):
     """Two folders of shards: the same names, rows and records, vectors to 1e-5."""
-    names = [{path.relative_to(folder) for path in folder.rglob("*")} for folder in (one, other)]
+    names = [
+        {path.relative_to(folder) for path in folder.rglob("*.parquet")} for folder in (one, other)
+    ]
     assert names[0] == names[1]
     for name in names[0]:
-        if (one / name).is_dir():
-            continue
         first, second = (parquet.read_table(folder / name) for folder in (one, other))
         assert first.schema.equals(second.schema, check_metadata=True)
         for column in first.column_names:
@@ -159,7 +160,7 @@ def test_a_run_killed_at_random_loses_nothing_and_writes_nothing_twice(corpus, o
         process.kill()
         process.join()
         n_killed += process.exitcode == -signal.SIGKILL
-        found = {k: v for k, v in contents(out).items() if ".unfinished" not in k}
+        found = {k: v for k, v in contents(out).items() if k.endswith(".parquet")}
         assert done.items() <= found.items()
         done = found
     assert n_killed >= 3
@@ -170,7 +171,9 @@ def test_a_run_killed_at_random_loses_nothing_and_writes_nothing_twice(corpus, o
 
 RUN = """
 import sys
+from elmo.files.remote import find_place
 from elmo.vectors.corpus.embed import embed_corpus
+from elmo.vectors.corpus.shards import exclusive_output
 from elmo.vectors.corpus.workers import LocalWorkers
 
 if __name__ == "__main__":
@@ -289,18 +292,17 @@ def test_a_corpus_may_grow(corpus, official, tmp_path):
 def test_a_place_for_no_shards_is_refused(out, corpus, official, tmp_path):
     (tmp_path / "file.txt").write_text("mine")
     before = contents(tmp_path)
-    with pytest.raises(ConfigError):
+    with pytest.raises((ConfigError, WriteError)):
         embed_corpus(corpus, tmp_path / out, official)
     assert contents(tmp_path) == before
 
 
 def test_two_runs_do_not_write_to_one_folder(corpus, official, tmp_path):
-    (tmp_path / "out").mkdir()
-    held = os.open(tmp_path / "out", os.O_RDONLY)
-    fcntl.flock(held, fcntl.LOCK_EX)
-    with pytest.raises(ConfigError, match="another process"):
+    with (
+        exclusive_output(find_place(tmp_path / "out")),
+        pytest.raises(ConfigError, match="another process"),
+    ):
         embed_corpus(corpus, tmp_path / "out", official)
-    os.close(held)
 
 
 def test_disk_use_is_told_and_a_full_disk_refused_before_anything_is_written(
@@ -330,7 +332,7 @@ def test_speed_and_the_time_left_are_told_where_there_is_no_terminal(
 def test_a_shard_without_words_has_all_columns(official, tmp_path):
     write(tmp_path / "corpus" / "a.txt", ["Words.", "", "", "", "More words."])
     embed_corpus(tmp_path / "corpus", tmp_path / "out", official, shard_bytes=1)
-    tables = [parquet.read_table(path) for path in sorted((tmp_path / "out").iterdir())]
+    tables = [parquet.read_table(path) for path in sorted((tmp_path / "out").glob("*.parquet"))]
     assert [len(table) for table in tables] == [2, 0, 0, 0, 3]
     assert all(table.schema.equals(tables[0].schema) for table in tables)
     assert parquet.read_table(tmp_path / "out")["sentence"].to_pylist() == [0, 0, 1, 1, 1]

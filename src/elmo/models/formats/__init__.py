@@ -14,6 +14,7 @@ import torch
 
 from elmo import models
 from elmo.errors import CheckpointError, ConfigError
+from elmo.files.atomic import atomic_write
 from elmo.models import model_folder
 from elmo.models.formats import (
     bilm_hdf5,
@@ -23,7 +24,7 @@ from elmo.models.formats import (
     token_cache,
     zipped,
 )
-from elmo.models.model_folder import Model, written_whole
+from elmo.models.model_folder import Model
 from elmo.network.softmax import build_head
 from elmo.text.vocabulary import Vocabulary
 
@@ -113,8 +114,8 @@ def write_official(weights: Path, model: Model) -> None:
     """Write a `weights.hdf5`, its `options.json` and, with a head, its vocabulary beside it."""
     config = model.bilm.config
     with ExitStack() as files:
-        unfinished = files.enter_context(written_whole(weights))
-        bilm_hdf5.write_weights(unfinished, config, model.bilm.state_dict())
+        temporary = files.enter_context(atomic_write(weights))
+        bilm_hdf5.write_weights(temporary, config, model.bilm.state_dict())
         beside = {"options.json": bilm_options.write_options(config)}
         words = model.bilm.reader.lexicon.words or model.vocabulary
         if words is not None:
@@ -122,7 +123,7 @@ def write_official(weights: Path, model: Model) -> None:
         for name, text in beside.items():
             path = weights.with_name(name)
             _refuse_file_of_another_model(path, text, weights)
-            files.enter_context(written_whole(path)).write_bytes(text.encode("utf-8"))
+            files.enter_context(atomic_write(path)).write_bytes(text.encode("utf-8"))
 
 
 def _is_model_folder(path: Path) -> bool:

@@ -10,9 +10,9 @@ from functools import cache
 from pathlib import Path
 
 from elmo.errors import DataError
+from elmo.files.atomic import atomic_write
 from elmo.files.text_files import read_lines
 from elmo.inference.occurrence import Occurrence
-from elmo.models.model_folder import written_whole
 
 SENTENCES = Path(__file__).with_name("sentences.txt.xz")
 WRITTEN = Path(__file__).with_name("written.txt")
@@ -71,5 +71,5 @@ def write_examples(path: Path, examples: Iterable[SenseExample]) -> None:
         f"{example.key}\t{example.position}\t{' '.join(example.tokens)}\n" for example in examples
     )
     packed = lzma.compress("".join(lines).encode("utf-8"), preset=9 | lzma.PRESET_EXTREME)
-    with written_whole(path) as unfinished:
-        unfinished.write_bytes(packed)
+    with atomic_write(path) as temporary:
+        temporary.write_bytes(packed)

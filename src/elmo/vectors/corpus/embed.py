@@ -21,7 +21,7 @@ from elmo.files.remote import Place, find_place
 from elmo.inference.results import layer_weights
 from elmo.models.model_folder import fingerprint
 from elmo.text.lines import LineFormat
-from elmo.vectors.corpus.shards import Shard, Wanted, check_apart, claimed, find_finished
+from elmo.vectors.corpus.shards import Shard, Wanted, check_apart, exclusive_output, find_finished
 from elmo.vectors.corpus.units import Unit, cut_corpus
 from elmo.vectors.corpus.workers import LocalWorkers, Workers
 from elmo.vectors.embed_file import Precision
@@ -83,7 +83,7 @@ def embed_corpus(
     workers = workers or LocalWorkers()
     unit_bytes = max(1, shard_bytes * BYTES_PER_TOKEN // row_bytes)
     units = cut_corpus(source, lines, column, unit_bytes, workers.cut)
-    with claimed(target):
+    with exclusive_output(target):
         shards = _write(wanted, units, row_bytes, workers)
     reader.warn_truncated(sum(shard.n_truncated for shard in shards))
     return _count(shards)

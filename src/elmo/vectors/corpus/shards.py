@@ -5,14 +5,14 @@ was made from stands in its own metadata, so that no second file could disagree 
 have checksums.
 """
 
-import fcntl
 import json
 import os
 import shutil
+import uuid
 import warnings
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
@@ -21,7 +21,9 @@ from typing import Any
 
 import elmo
 from elmo.api import Elmo
-from elmo.errors import CheckpointError, ConfigError, DataError, needs_extra
+from elmo.errors import CheckpointError, ConfigError, WriteError, needs_extra
+from elmo.files.atomic import atomic_write, recover
+from elmo.files.locks import exclusive
 from elmo.files.remote import Place, find_place
 from elmo.models.model_folder import fingerprint
 from elmo.text.lines import LineFormat
@@ -31,7 +33,7 @@ from elmo.vectors.files import ParquetFile
 
 RECORD = "elmo"  # the name of the metadata
 FORMAT = 2
-UNFINISHED = ".unfinished-"  # starts the names of what is being written
+LOCK = ".lock"  # hidden, so that readers of the shards leave it out
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -102,7 +104,7 @@ class ShardWriter:
 
     def _write(self, unit: Unit, place: Place) -> dict[str, Any]:
         lines = read_unit(unit, self._wanted.column)
-        with _written_whole(place) as path:
+        with _atomic_write(place) as path:
             record = self._embed(unit, lines, path)
         return record
 
@@ -174,37 +176,23 @@ def _as_shard(unit: Unit, record: dict[str, Any], *, is_new: bool) -> Shard:
 
 
 @contextmanager
-def _written_whole(place: Place) -> Iterator[Path]:
-    """A new path to write a shard to, which takes its place when all went well.
-
-    No two writers have the same path: a worker that was thought dead may still be at it.
-    """
-    folder = os.path.dirname(place.path) if place.is_local else None
-    try:
-        if folder is not None:
-            os.makedirs(folder, exist_ok=True)
-        with TemporaryDirectory(prefix=UNFINISHED, dir=folder) as unfinished:
-            path = Path(unfinished) / "shard.parquet"
-            yield path
-            _put_in_place(path, place)
-    except OSError as error:
-        raise DataError(
-            f"{place.address}: cannot be written ({error}); expected a place with room that you "
-            "may write to; make room, and start again to go on"
-        ) from error
-
-
-def _put_in_place(path: Path, place: Place) -> None:
+def _atomic_write(place: Place) -> Iterator[Path]:
+    """A local path to write a shard to, which is moved to its place when it is complete."""
     if place.is_local:
-        with path.open("rb") as file:
-            os.fsync(file.fileno())
-        os.replace(path, place.path)
+        os.makedirs(os.path.dirname(place.path), exist_ok=True)
+        with atomic_write(Path(place.path), durable=True) as temporary:
+            yield temporary
         return
     folder, _, name = place.path.rpartition("/")
-    unfinished = f"{folder}/{path.parent.name}-{name}"
-    place.system.makedirs(folder, exist_ok=True)
-    place.system.put_file(str(path), unfinished)
-    place.system.mv(unfinished, place.path)
+    try:
+        with TemporaryDirectory() as local:
+            yield Path(local) / name
+            uploaded = f"{folder}/.{name}.{uuid.uuid4().hex[:12]}.tmp"
+            place.system.makedirs(folder, exist_ok=True)
+            place.system.put_file(str(Path(local) / name), uploaded)
+            place.system.mv(uploaded, place.path)
+    except OSError as error:
+        raise WriteError(f"{place.address}: cannot be written ({error})") from error
 
 
 N_READERS = 16
@@ -224,28 +212,23 @@ def check_apart(corpus: Place, out: Place) -> None:
 
 
 @contextmanager
-def claimed(out: Place) -> Iterator[None]:
-    """Hold the folder, cleared of what killed writers left. An address elsewhere has no lock."""
+def exclusive_output(out: Place) -> Iterator[None]:
+    """Keep other runs out of the output folder. There is no lock for remote storage."""
     if not out.is_local:
         yield
         return
+    folder = Path(out.path)
     try:
-        os.makedirs(out.path, exist_ok=True)
-        held = os.open(out.path, os.O_RDONLY)
+        folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise ConfigError(
-            f"{out.path}: no folder can be made there ({error.strerror}); expected a place for the "
-            "shards; name another output"
-        ) from error
-    try:
-        _lock(held, out.path)
-        for unfinished in list(Path(out.path).rglob(f"{UNFINISHED}*")):
-            shutil.rmtree(unfinished, ignore_errors=True)
-        yield
-    finally:
-        os.close(held)
-        with suppress(OSError):  # it holds something, as it should
-            os.rmdir(out.path)
+        raise WriteError(f"{folder}: cannot be written ({error.strerror})") from error
+    with exclusive(folder / LOCK):
+        recover(folder)
+        try:
+            yield
+        finally:
+            if [path.name for path in folder.iterdir()] == [LOCK]:
+                shutil.rmtree(folder, ignore_errors=True)
 
 
 def find_finished(out: Place, units: Sequence[Unit], wanted: Wanted) -> set[str]:
@@ -282,14 +265,3 @@ def _check_record(place: Place, found: dict[str, Any], wanted: dict[str, Any]) -
 
 def _short(value: object) -> str:
     return str(value.get("sha256") if isinstance(value, dict) else value)[:12]
-
-
-def _lock(folder: int, path: str) -> None:
-    """Lock an open folder until it is closed, by whatever end this process comes to."""
-    try:
-        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        raise ConfigError(
-            f"{path}: another process is writing shards here; expected to be alone; wait for it, "
-            "or name another output"
-        ) from error

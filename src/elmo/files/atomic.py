@@ -1,0 +1,170 @@
+"""Atomic writes: a file or folder appears complete at its path, or not at all.
+
+In: a path, and what to write there. Out: the file or folder. Every writer has a temporary path of
+its own beside the target, so several processes may write the same target: the last one wins. What a
+killed writer leaves (hidden `.NAME.*.tmp` files) is removed by the next writer of that target.
+"""
+
+import glob
+import json
+import os
+import shutil
+import uuid
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from filelock import FileLock
+
+from elmo.errors import WriteError
+
+# Hidden names beside `NAME`: `.NAME.TOKEN.tmp`, its lock, and a folder that is being replaced.
+SUFFIX, LOCK_SUFFIX, OLD_SUFFIX = ".tmp", ".tmp.lock", ".tmp.old"
+
+
+@contextmanager
+def atomic_write(path: Path, *, durable: bool = False, overwrite: bool = True) -> Iterator[Path]:
+    """Give a temporary path for a new file or folder, which is renamed to `path` at the end.
+
+    On any exception the temporary file is removed and `path` is unchanged. `durable` writes through
+    to the disk, so that a power failure after the return loses nothing. Without `overwrite` a
+    target that another process has written in the meantime is kept.
+    """
+    target = Path(os.path.realpath(path))
+    temporary = target.with_name(f".{target.name}.{uuid.uuid4().hex[:12]}{SUFFIX}")
+    try:
+        _remove_leftovers(target.parent.glob(f".{glob.escape(target.name)}.*{LOCK_SUFFIX}"))
+        with _marked_as_used(temporary):
+            try:
+                yield temporary
+                if durable:
+                    _sync_all(temporary)
+                if overwrite or not target.exists():
+                    _replace(temporary, target, overwrite=overwrite)
+                if durable:
+                    _sync(target.parent)
+            finally:
+                _remove(temporary)
+    except WriteError as error:  # of a file in the temporary folder
+        raise WriteError(str(error).replace(str(temporary), str(path))) from error
+    except OSError as error:
+        raise _write_error(path, error) from error
+
+
+@contextmanager
+def atomic_folder(path: Path, *, durable: bool = False, overwrite: bool = True) -> Iterator[Path]:
+    """Give an empty temporary folder, as `atomic_write` does; missing parent folders are made."""
+    try:
+        Path(os.path.realpath(path)).parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise _write_error(path, error) from error
+    with atomic_write(path, durable=durable, overwrite=overwrite) as temporary:
+        temporary.mkdir()
+        yield temporary
+
+
+def write_text(path: Path, text: str, *, durable: bool = False) -> None:
+    """Write a text file atomically, as UTF-8."""
+    with atomic_write(path, durable=durable) as temporary:
+        temporary.write_text(text, encoding="utf-8", newline="\n")
+
+
+def write_json(path: Path, value: object, *, durable: bool = False) -> None:
+    """Write a JSON file atomically."""
+    write_text(path, json.dumps(value, indent=2) + "\n", durable=durable)
+
+
+def recover(folder: Path) -> None:
+    """Remove all that killed writers left in a folder, and restore folders they were replacing."""
+    _remove_leftovers(folder.rglob(f".*{LOCK_SUFFIX}"))
+
+
+def is_temporary(name: str) -> bool:
+    """Whether a file name is one of `atomic_write`'s own."""
+    return name.startswith(".") and name.endswith((SUFFIX, LOCK_SUFFIX, OLD_SUFFIX))
+
+
+def _remove_leftovers(lock_paths: Iterable[Path]) -> None:
+    for lock_path in list(lock_paths):
+        # A lock that cannot be acquired belongs to a running writer.
+        with suppress(OSError), FileLock(lock_path, timeout=0):
+            temporary = lock_path.with_suffix("")
+            target = temporary.with_name(temporary.name[1:].rsplit(".", 2)[0])
+            _restore(_old_path(temporary), target)
+            _remove(temporary)
+            _remove(lock_path)
+
+
+def _write_error(path: Path, error: OSError) -> WriteError:
+    return WriteError(f"{path}: cannot be written ({error.strerror or error})")
+
+
+@contextmanager
+def _marked_as_used(temporary: Path) -> Iterator[None]:
+    """Hold a lock that shows other writers that this one is alive."""
+    lock = FileLock(temporary.with_suffix(LOCK_SUFFIX), thread_local=False)
+    # On a file system without locks the name is unique still; leftovers are never removed there.
+    if temporary.parent.is_dir():  # filelock would make it
+        with suppress(OSError):
+            lock.acquire(timeout=0)
+    try:
+        yield
+    finally:
+        lock.release()
+        # No other writer ever uses this name, so removing it splits no waiting processes.
+        _remove(Path(lock.lock_file))
+
+
+def _replace(temporary: Path, target: Path, *, overwrite: bool) -> None:
+    """Rename; a folder cannot be replaced in one step, so the old one is first moved aside."""
+    old = _old_path(temporary)
+    try:
+        while True:
+            try:
+                os.replace(temporary, target)
+                return
+            except OSError:
+                if not (temporary.is_dir() and target.is_dir()):
+                    raise
+            if not overwrite:
+                return
+            _remove(old)
+            with suppress(FileNotFoundError):  # another writer has moved it
+                os.replace(target, old)
+    finally:
+        _restore(old, target)
+
+
+def _old_path(temporary: Path) -> Path:
+    return temporary.with_suffix(OLD_SUFFIX)
+
+
+def _restore(old: Path, target: Path) -> None:
+    """Move a folder back unless a new one has taken its name."""
+    if old.exists() and not target.exists():
+        os.replace(old, target)
+    _remove(old)
+
+
+def _sync_all(path: Path) -> None:
+    for below in path.rglob("*") if path.is_dir() else ():
+        _sync(below)
+    _sync(path)
+
+
+def _sync(path: Path) -> None:
+    if path.is_dir() and os.name == "nt":
+        return  # Windows cannot open a folder
+    descriptor = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        with suppress(OSError):
+            path.unlink()

@@ -1,0 +1,31 @@
+"""Locks between processes.
+
+In: the path of a lock file. Out: a context that one process at a time can be in. The system frees
+the lock when its process ends, however it ends; the empty lock file stays.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from elmo.errors import ConfigError, WriteError
+
+
+@contextmanager
+def exclusive(path: Path, *, wait: bool = False) -> Iterator[None]:
+    """Hold the lock file at `path`; if another process has it, wait for it or raise ConfigError."""
+    lock = FileLock(path, timeout=-1 if wait else 0, thread_local=False)
+    try:
+        lock.acquire()
+    except Timeout as error:
+        raise ConfigError(
+            f"{path.parent}: another process is writing here; wait until it has finished"
+        ) from error
+    except OSError as error:
+        raise WriteError(f"{path}: cannot be locked ({error.strerror or error})") from error
+    try:
+        yield
+    finally:
+        lock.release()

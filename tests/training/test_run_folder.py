@@ -1,0 +1,91 @@
+"""The folder of a run: one run, one process, and nothing lost by a kill at any moment."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from elmo.errors import ConfigError, WriteError
+from elmo.files.atomic import atomic_folder
+from elmo.training.run_folder import RunFolder
+
+IDENTITY = {"config": {"lstm": {"dim": 8}, "train": {"n_epochs": 1}}, "train_sha256": "abc"}
+
+# Killed when the temporary file of run.json is complete, and not yet renamed.
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from elmo.training.run_folder import RunFolder
+
+os.replace = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+with RunFolder(Path(sys.argv[1])).claim({"config": {}}):
+    raise AssertionError("not killed")
+"""
+
+
+def test_a_start_that_was_killed_before_run_json_was_complete_can_be_repeated(tmp_path):
+    path = tmp_path / "run"
+    killed = subprocess.run([sys.executable, "-c", KILLED, str(path)])
+    assert killed.returncode == -signal.SIGKILL
+    assert not (path / "run.json").exists()
+    assert list(path.glob(".run.json.*"))
+    with RunFolder(path).claim(IDENTITY):
+        assert sorted(os.listdir(path)) == ["run.json", "run.lock"]
+    assert json.loads((path / "run.json").read_text())["train_sha256"] == "abc"
+
+
+def test_a_kill_while_the_model_is_replaced_does_not_lose_it(tmp_path):
+    run = RunFolder(tmp_path)
+    with run.claim(IDENTITY), atomic_folder(run.model) as temporary:
+        (temporary / "weights").write_text("best")
+    # What a kill between the two renames of a replacement leaves.
+    (tmp_path / "model").rename(tmp_path / ".model.0123.tmp.old")
+    (tmp_path / ".model.0123.tmp").mkdir()
+    (tmp_path / ".model.0123.tmp.lock").touch()
+    with run.claim(IDENTITY):
+        assert (run.model / "weights").read_text() == "best"
+        assert sorted(os.listdir(tmp_path)) == ["model", "run.json", "run.lock"]
+
+
+def test_a_run_is_resumed_with_its_own_settings_only(tmp_path):
+    run = RunFolder(tmp_path)
+    with run.claim(IDENTITY):
+        pass
+    longer = {**IDENTITY, "config": {"lstm": {"dim": 8}, "train": {"n_epochs": 2}}}
+    with run.claim(longer):  # a setting that does not affect the weights
+        pass
+    wider = {**IDENTITY, "config": {"lstm": {"dim": 9}, "train": {"n_epochs": 1}}}
+    with (
+        pytest.raises(ConfigError, match=r"another run \(config\.lstm\.dim is 8 there and 9 here"),
+        run.claim(wider),
+    ):
+        pytest.fail("another run was accepted")
+
+
+def test_a_folder_of_something_else_is_left_as_it_is(tmp_path):
+    (tmp_path / "letters.txt").write_text("Dear")
+    with (
+        pytest.raises(ConfigError, match=r"contains 'letters\.txt' but no run\.json"),
+        RunFolder(tmp_path).claim(IDENTITY),
+    ):
+        pytest.fail("the folder was accepted")
+    assert os.listdir(tmp_path) == ["letters.txt"]
+
+
+def test_a_path_that_is_a_file_is_one_error(tmp_path):
+    (tmp_path / "file").touch()
+    with (
+        pytest.raises(WriteError, match="file: cannot be written"),
+        RunFolder(tmp_path / "file").claim(IDENTITY),
+    ):
+        pytest.fail("the file was accepted")
+
+
+def test_the_result_is_read_back(tmp_path):
+    run = RunFolder(tmp_path)
+    assert run.read_result() is None
+    run.write_result({"n_steps": 3})
+    assert run.read_result() == {"n_steps": 3}
