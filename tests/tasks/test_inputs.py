@@ -6,7 +6,7 @@ import torch
 from elmo.errors import ConfigError
 from elmo.tasks.config import CharsConfig, ElmoConfig, TaskConfig, WordsConfig, read_config
 from elmo.tasks.inputs import TokenVectors
-from elmo.tasks.nn.encoder import BiLstm
+from elmo.tasks.nn.lstm import BiLSTM
 from elmo.tasks.word_table import WordTable
 
 
@@ -122,7 +122,7 @@ def test_an_unknown_setting_is_named_with_the_nearest():
 
 def test_the_encoder_is_blind_to_padding():
     torch.manual_seed(2)
-    encoder = BiLstm(3, 4, n_layers=2).eval()
+    encoder = BiLSTM(3, 4, n_layers=2).eval()
     x, lengths = torch.randn(3, 6, 3), torch.tensor([2, 6, 4])
     together = encoder(x, lengths)
     for row, length in enumerate(lengths.tolist()):
@@ -133,7 +133,7 @@ def test_the_encoder_is_blind_to_padding():
 
 def test_the_encoder_is_torchs_bidirectional_lstm():
     torch.manual_seed(3)
-    encoder = BiLstm(3, 4)
+    encoder = BiLSTM(3, 4)
     reference = torch.nn.LSTM(3, 4, batch_first=True, bidirectional=True)
     ahead, back = encoder.forward_layers[0], encoder.backward_layers[0]
     given = ahead.state_dict() | {f"{k}_reverse": v for k, v in back.state_dict().items()}

@@ -11,7 +11,7 @@ import time
 import pytest
 
 from elmo.errors import CheckpointError, ConfigError, DataError, ElmoError
-from elmo.tasks import load_labeller
+from elmo.tasks import load_tagger
 from elmo.tasks.batches import batches_by_length, draw_share, training_batches
 from elmo.tasks.learner import Progress
 from elmo.tasks.saved import open_task
@@ -163,11 +163,11 @@ def test_a_rate_that_tears_training_apart_is_told(train, ner):
         train(ner, "optimiser.learning_rate=1e30", "train.n_epochs=30")
 
 
-def test_a_labeller_labels_every_token(train, ner, tmp_path, elmo):
+def test_a_tagger_labels_every_token(train, ner, tmp_path, elmo):
     train(ner, "train.n_epochs=20")
-    labeller = load_labeller(tmp_path / "run", elmo)
-    assert labeller.name == "ner"
-    labels = labeller.label([["Ann", "Lee", "ran"], [], ["Rome"]])
+    tagger = load_tagger(tmp_path / "run", elmo)
+    assert tagger.name == "ner"
+    labels = tagger.label([["Ann", "Lee", "ran"], [], ["Rome"]])
     assert [len(each) for each in labels] == [3, 0, 1]
     assert labels[0][:2] == ["B-PER", "I-PER"]
 

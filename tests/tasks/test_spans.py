@@ -1,14 +1,13 @@
-"""Labels as spans in every scheme, and their scores."""
+"""Span labels in every scheme."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from elmo.tasks.spans import (
-    find_breach,
+    find_violation,
     is_span_label,
     read_spans,
-    score_spans,
     write_bioes,
     write_iob2,
 )
@@ -57,12 +56,12 @@ def sentences_of_spans(draw):
 
 
 @given(sentences_of_spans())
-def test_spans_come_back_from_labels_that_breach_nothing(drawn):
+def test_spans_survive_a_round_trip_through_valid_labels(drawn):
     spans, n_tokens = drawn
     for write, scheme in ((write_iob2, "iob2"), (write_bioes, "bioes")):
         labels = write(spans, n_tokens)
         assert read_spans(labels) == spans
-        assert find_breach(labels, scheme) is None
+        assert find_violation(labels, scheme) is None
 
 
 @pytest.mark.parametrize(
@@ -77,8 +76,8 @@ def test_spans_come_back_from_labels_that_breach_nothing(drawn):
         ("B-A L-A", "bioes", None),
     ],
 )
-def test_a_breach_of_a_scheme_is_found_where_it_is(labels, scheme, place):
-    assert find_breach(labels.split(), scheme) == place
+def test_a_violation_of_a_scheme_is_found_at_its_position(labels, scheme, place):
+    assert find_violation(labels.split(), scheme) == place
 
 
 @pytest.mark.parametrize("label", ["O", "B-A", "U-x-y"])
@@ -89,29 +88,3 @@ def test_span_labels_are_known(label):
 @pytest.mark.parametrize("label", ["NOUN", "B-", "BI-A", "-A", "o", "X-A"])
 def test_other_labels_are_not_span_labels(label):
     assert not is_span_label(label)
-
-
-def test_scores_are_those_counted_by_hand():
-    gold = [[(0, 2, "A"), (3, 4, "B")], [(0, 1, "A")], []]
-    found = [[(0, 2, "A"), (3, 4, "A")], [], [(1, 2, "B")]]
-    scores = score_spans(gold, found)
-    # One of three found is right, one of three that are there is found.
-    assert scores["precision"] == pytest.approx(100 / 3)
-    assert scores["recall"] == pytest.approx(100 / 3)
-    assert scores["f1"] == pytest.approx(100 / 3)
-    assert scores["f1_A"] == pytest.approx(50)
-    assert scores["f1_B"] == 0
-
-
-def test_nothing_found_scores_zero_and_all_found_a_hundred():
-    gold = [[(0, 1, "A")]]
-    assert score_spans(gold, [[]])["f1"] == 0
-    assert score_spans([[]], [[]])["f1"] == 0
-    assert score_spans(gold, gold) == {"f1": 100, "precision": 100, "recall": 100, "f1_A": 100}
-
-
-def test_a_span_is_right_only_if_both_its_ends_are():
-    gold = ["B-NP", "I-NP", "O", "B-VP", "B-NP", "I-NP", "I-NP", "O"]
-    found = ["B-NP", "I-NP", "O", "B-VP", "B-NP", "I-NP", "B-NP", "O"]
-    scores = score_spans([read_spans(gold)], [read_spans(found)])
-    assert (scores["precision"], scores["recall"]) == (50.0, pytest.approx(200 / 3))

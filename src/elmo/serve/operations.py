@@ -19,7 +19,7 @@ from elmo.inference.results import Layers, ScoredSentence
 from elmo.inference.scoring import Substitute
 from elmo.search.neighbors import Index, Neighbors, search
 from elmo.serve.scheduler import Operation
-from elmo.tasks import Labeller, load_labeller
+from elmo.tasks import TokenLabeler, load_tagger
 
 Array = NDArray[Any]
 Tokens = Sequence[str]
@@ -51,11 +51,11 @@ class SubstitutesItem:
     k: int
 
 
-def load_tasks(folders: Sequence[Path], elmo: Elmo) -> dict[str, Labeller]:
+def load_tasks(folders: Sequence[Path], elmo: Elmo) -> dict[str, TokenLabeler]:
     """The task models of some folders, by name."""
-    tasks: dict[str, Labeller] = {}
+    tasks: dict[str, TokenLabeler] = {}
     for folder in folders:
-        task = load_labeller(folder, elmo)
+        task = load_tagger(folder, elmo)
         if task.name in tasks:
             raise ConfigError(f"{folder}: a second task model named {task.name!r}")
         tasks[task.name] = task
@@ -69,7 +69,7 @@ class Service:
     elmo: Elmo
     name: str
     index: Index | None = None
-    tasks: Mapping[str, Labeller] | None = None
+    tasks: Mapping[str, TokenLabeler] | None = None
 
     @property
     def has_head(self) -> bool:

@@ -1,6 +1,6 @@
-"""Tasks: models that read ELMo, or do without. `task.py` says what a task is.
+"""Task models with and without ELMo; `task.py` says what a task consists of.
 
-In: a task's name. Out: the task, imported when it is asked for.
+In: the name of a task. Out: the task, imported on first use.
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from elmo.api import Elmo
     from elmo.tasks.task import AnyTask
 
-# Each name and the module of this folder that has its `build_task(name)`.
+# The package of each task; its model.py has `build_task(name)`.
 TASKS = {
     "ner": "tagging",
     "pos": "tagging",
@@ -31,13 +31,13 @@ TASKS = {
 def find_task(name: str) -> "AnyTask":
     """The task of that name."""
     if name not in TASKS:
-        raise ConfigError(f"unknown task {name!r}{nearest(name, TASKS)}; name a task")
+        raise ConfigError(f"unknown task {name!r}{nearest(name, TASKS)}")
     task: AnyTask = import_module(f"elmo.tasks.{TASKS[name]}.model").build_task(name)
     return task
 
 
-class Labeller(Protocol):
-    """A trained model that labels words."""
+class TokenLabeler(Protocol):
+    """A trained model that labels tokens."""
 
     name: str
 
@@ -45,8 +45,8 @@ class Labeller(Protocol):
         """A label for each token of each sentence."""
 
 
-def load_labeller(folder: Path, elmo: "Elmo") -> Labeller:
-    """A trained tagger, with the biLM that is already open."""
+def load_tagger(folder: Path, elmo: "Elmo") -> TokenLabeler:
+    """A trained tagger, with a biLM that is already loaded."""
     from elmo.tasks.tagging.model import TrainedTagger
 
     return TrainedTagger.open(folder, elmo)

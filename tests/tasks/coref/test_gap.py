@@ -5,7 +5,7 @@ import pytest
 from elmo.cli.main import main
 from elmo.errors import ConfigError, DataError
 from elmo.tasks import find_task
-from elmo.tasks.coref.gap import GAP_COLUMNS, Answer, answer, read_gap, score_answers
+from elmo.tasks.coref.gap import GAP_COLUMNS, Decision, decide, read_gap, score_decisions
 from elmo.tasks.coref.model import CorefModelConfig
 from tests.tasks.tiny_tasks import TINY_TASKS
 
@@ -65,28 +65,28 @@ def test_a_table_of_another_kind_and_an_empty_one_are_refused(tmp_path):
 def test_a_name_is_found_where_its_mention_is_with_the_pronoun(tmp_path, mention, is_found):
     (passage,) = read_gap(write(tmp_path, FIELDS))
     clusters = [[mention, passage.pronoun.span]]
-    assert [each.is_found for each in answer(passage, clusters)] == [is_found, False]
-    assert not any(each.is_found for each in answer(passage, [[mention, (5, 6)]]))
+    assert [each.is_predicted for each in decide(passage, clusters)] == [is_found, False]
+    assert not any(each.is_predicted for each in decide(passage, [[mention, (5, 6)]]))
 
 
 def test_a_possessive_belongs_to_the_name(tmp_path):
     (passage,) = read_gap(write(tmp_path, FIELDS))
     assert passage.tokens[4:7] == ["Eve", "Ray", "'s"]
-    found = answer(passage, [[(4, 7), passage.pronoun.span]])
-    assert [each.is_found for each in found] == [False, True]
+    found = decide(passage, [[(4, 7), passage.pronoun.span]])
+    assert [each.is_predicted for each in found] == [False, True]
 
 
 def test_scores_are_counted_over_names_and_by_gender():
     # right, found, masculine: 2 hits, 1 miss and 1 false alarm; feminine: 1 hit, 2 misses.
     answers = [
-        *[Answer(True, True, True)] * 2,
-        Answer(True, False, True),
-        Answer(False, True, True),
-        Answer(True, True, False),
-        *[Answer(True, False, False)] * 2,
-        Answer(False, False, False),
+        *[Decision(True, True, True)] * 2,
+        Decision(True, False, True),
+        Decision(False, True, True),
+        Decision(True, True, False),
+        *[Decision(True, False, False)] * 2,
+        Decision(False, False, False),
     ]
-    scores = score_answers(answers)
+    scores = score_decisions(answers)
     assert scores["precision"] == pytest.approx(100 * 3 / 4)
     assert scores["recall"] == pytest.approx(100 * 3 / 6)
     assert scores["f1"] == pytest.approx(60)
@@ -102,7 +102,7 @@ def test_gap_is_measured_with_and_not_trained_on(tmp_path):
     passages = task.read(path, task.defaults(), is_training=False)
     pronoun = passages[0].pronoun
     assert task.score(passages, [[[pronoun.names[0], pronoun.span]], []])["f1"] == 100
-    with pytest.raises(DataError, match="evaluate on this one"):
+    with pytest.raises(DataError, match="no clusters to train on"):
         task.read(path, task.defaults(), is_training=True)
 
 

@@ -7,8 +7,14 @@ import torch
 from elmo.tasks import find_task
 from elmo.tasks.config import read_config
 from elmo.tasks.coref.data import Document
-from elmo.tasks.coref.model import DISTANCES, SpanRanker, group_by_length, list_spans
-from elmo.tasks.coref.pruning import link, prune_spans
+from elmo.tasks.coref.model import (
+    DISTANCES,
+    SpanRanker,
+    build_clusters,
+    group_by_length,
+    list_spans,
+    prune_spans,
+)
 from elmo.tasks.inputs import TokenVectors
 from elmo.tasks.word_table import WordList, WordTable
 
@@ -69,7 +75,7 @@ def test_pruning_equals_brute_force(seed):
 
 
 def test_links_make_clusters():
-    assert link([None, 0, None, 1, 2, None]) == [[0, 1, 3], [2, 4]]
+    assert build_clusters([None, 0, None, 1, 2, None]) == [[0, 1, 3], [2, 4]]
 
 
 @torch.no_grad()

@@ -5,7 +5,14 @@ import itertools
 import pytest
 import torch
 
-from elmo.tasks.nn.crf import Crf, Transitions, constraints, log_partition, score_paths, viterbi
+from elmo.tasks.nn.crf import (
+    CRF,
+    Transitions,
+    log_partition,
+    score_paths,
+    transition_constraints,
+    viterbi,
+)
 from elmo.tasks.spans import may_follow_bioes, may_follow_iob2
 
 LABELS = ("O", "B-X", "I-X", "E-X", "S-X")
@@ -19,7 +26,7 @@ def anything(before, after):
 @pytest.fixture(params=[anything, may_follow_bioes], ids=["free", "bioes"])
 def crf(request):
     torch.manual_seed(3)
-    crf = Crf(constraints(LABELS, request.param)).double()
+    crf = CRF(transition_constraints(LABELS, request.param)).double()
     for parameter in crf.parameters():
         torch.nn.init.normal_(parameter)
     return crf
@@ -55,18 +62,6 @@ def test_best_path_is_the_best_of_all_sequences(crf, scores):
         assert found[row] == list(best)
 
 
-def test_marginals_are_the_shares_of_the_sequences_that_have_a_label(crf, scores):
-    found = crf.marginals(scores, LENGTHS)
-    for row, length in enumerate(LENGTHS.tolist()):
-        paths = all_paths(length)
-        each = torch.stack([score_slowly(scores[row], path, crf.transitions) for path in paths])
-        shares = torch.softmax(each, 0)
-        for place, label in itertools.product(range(length), range(len(LABELS))):
-            has_label = torch.tensor([path[place] == label for path in paths])
-            torch.testing.assert_close(found[row, place, label], shares[has_label].sum())
-        assert not found[row, length:].any()
-
-
 def test_likelihood_of_given_labels_does_not_depend_on_padding(crf, scores):
     label_ids = torch.tensor([[0, 1, 2, 3], [4, 0, 0, 0], [1, 3, 0, 0]])
     together = crf.log_likelihood(scores, label_ids, LENGTHS)
@@ -83,7 +78,7 @@ def test_likelihood_of_given_labels_does_not_depend_on_padding(crf, scores):
 @pytest.mark.parametrize("may_follow", [may_follow_bioes, may_follow_iob2])
 def test_constrained_paths_breach_nothing_however_much_the_scores_ask_for_it(may_follow):
     labels = [label for label in LABELS if may_follow is may_follow_bioes or label[0] not in "ES"]
-    allowed = constraints(labels, may_follow)
+    allowed = transition_constraints(labels, may_follow)
     torch.manual_seed(5)
     scores = torch.randn(200, 6, len(labels)) * 50
     for path in viterbi(scores, torch.full((200,), 6), allowed):
@@ -92,13 +87,13 @@ def test_constrained_paths_breach_nothing_however_much_the_scores_ask_for_it(may
 
 
 def test_forbidden_sequences_have_no_probability():
-    crf = Crf(constraints(LABELS, may_follow_bioes))
+    crf = CRF(transition_constraints(LABELS, may_follow_bioes))
     forbidden = torch.tensor([[2, 0]])  # I-X at the start
     assert crf.log_likelihood(torch.zeros(1, 2, 5), forbidden, torch.tensor([2])) < -5000
 
 
 def test_gradients_are_numbers_where_much_is_forbidden():
-    crf = Crf(constraints(LABELS, may_follow_bioes))
+    crf = CRF(transition_constraints(LABELS, may_follow_bioes))
     scores = torch.randn(2, 3, 5, requires_grad=True)
     label_ids = torch.tensor([[1, 2, 3], [4, 0, 0]])
     crf.log_likelihood(scores, label_ids, torch.tensor([3, 2])).sum().backward()

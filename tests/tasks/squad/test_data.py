@@ -100,7 +100,7 @@ def test_questions_without_answers_can_be_asked_but_not_learned_or_measured(path
     assert question.answers == ()
     with pytest.raises(DataError, match=r"qas\[0\]: no answer"):
         read(path)
-    with pytest.raises(DataError, match=r"1 questions without answers, such as 'Who\?'"):
+    with pytest.raises(DataError, match=r"1 questions without reference answers, such as 'Who\?'"):
         task.score([question], [None])
 
 
@@ -139,7 +139,7 @@ def test_lines_are_a_question_and_its_paragraph():
     (question,) = task.read_text(["", "Who sang?\tAnn sang. Bob ran."])
     assert question.tokens == ("Who", "sang", "?")
     assert question.context.sentences == (("Ann", "sang", "."), ("Bob", "ran", "."))
-    with pytest.raises(DataError, match="line 2: 'Who' without a tab"):
+    with pytest.raises(DataError, match="line 2: 'Who', expected a question, a tab"):
         list(task.read_text(["Who?\tAnn.", "Who"]))
     with pytest.raises(DataError, match="line 1: the context is empty"):
         list(task.read_text(["Who?\t"]))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from elmo.tasks.squad.metrics import normalise, score_answers
+from elmo.tasks.squad.metrics import normalize, score_answers
 
 
 @pytest.mark.parametrize(
@@ -18,7 +18,7 @@ from elmo.tasks.squad.metrics import normalise, score_answers
     ],
 )
 def test_small_letters_punctuation_articles(answer, words):
-    assert normalise(answer) == words
+    assert normalize(answer) == words
 
 
 @pytest.mark.parametrize(

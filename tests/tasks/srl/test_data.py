@@ -53,7 +53,7 @@ def test_columns_of_conll_2012_and_2005_are_chosen_by_number(tmp_path):
         (["(V*)", "(ARG1*"], 2, r"has an open \(ARG1"),
         (["*", "(ARG1*)"], 2, r"has no \(V\*\)"),
         (["(V*)", "*\t*"], 2, "10 columns, expected 9"),
-        (["(V*)", "(ARG1(ARG2*))"], 2, "none inside another"),
+        (["(V*)", "(ARG1(ARG2*))"], 2, "not nested"),
     ],
 )
 def test_what_is_wrong_is_named_by_file_and_line(tmp_path, fields, line, message):

@@ -7,7 +7,7 @@ import torch
 
 from elmo.errors import DataError
 from elmo.tasks import find_task
-from elmo.tasks.nn.crf import constraints, viterbi
+from elmo.tasks.nn.crf import transition_constraints, viterbi
 from elmo.tasks.saved import open_task
 from elmo.tasks.spans import may_follow_iob2
 from elmo.tasks.srl.data import Proposition
@@ -27,7 +27,7 @@ def test_decoding_finds_the_best_of_all_label_sequences_that_are_whole_spans():
     torch.manual_seed(2)
     scores = torch.randn(20, 4, len(labels))
     lengths = torch.tensor([4, 3, 2, 1] * 5)
-    found = viterbi(scores, lengths, constraints(labels, may_follow_iob2))
+    found = viterbi(scores, lengths, transition_constraints(labels, may_follow_iob2))
     for row, length in enumerate(lengths.tolist()):
         whole = [
             path
@@ -70,7 +70,7 @@ def test_predicates_can_be_named_after_a_tab():
 
 def test_a_predicate_that_is_not_in_the_text_is_refused():
     lines = ["She ran.\tran", "She gave it.\tgive"]
-    with pytest.raises(DataError, match="line 2: no word 'give'"):
+    with pytest.raises(DataError, match="line 2: the predicate 'give' is not a word"):
         list(find_task("srl").read_text(lines))
 
 

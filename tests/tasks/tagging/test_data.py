@@ -7,7 +7,7 @@ import pytest
 from elmo.errors import DataError
 from elmo.tasks import find_task
 from elmo.tasks.config import read_config
-from elmo.tasks.tagging.data import read_columns, take
+from elmo.tasks.tagging.data import get_field, read_columns
 
 
 def read(path, *sets, name="ner"):
@@ -102,4 +102,4 @@ def test_empty_fields_are_refused(tmp_path):
     path.write_text("a\t\tO\n")
     ((row,),) = read_columns(path)
     with pytest.raises(DataError, match=r"file.conll:1: column 1 is empty"):
-        take(row, 1, path)
+        get_field(row, 1, path)

@@ -1,8 +1,8 @@
-"""Documents with coreference, from CoNLL's columns.
+"""Documents with coreference clusters, in CoNLL columns.
 
-In: a file (plain, .gz, .xz). Out: `Document`s, whose clusters are sets of spans of tokens, counted
-over the whole document. In columns, `#begin document` starts one and the last field of a row says
-which mentions begin and end there: "(3", "3)", "(3)", several of them together or with "|" between.
+In: a file (plain, .gz, .xz) in which `#begin document` starts a document and the last column of a
+row has the mentions that begin or end there: "(3", "3)", "(3)", several of them joined directly or
+by "|". Out: `Document`s, whose clusters are sets of token spans, counted over the whole document.
 """
 
 import re
@@ -21,9 +21,9 @@ Clusters = list[list[Span]]
 
 BEGIN = re.compile(r"#\s*begin document\b\s*(.*)")
 BRACKETS = re.compile(r"\(([^()|]+)\)|\(([^()|]+)|([^()|]+)\)")
-NOTHING = ("", "_", "-")  # what files have where no mention begins or ends
+NOTHING = ("", "_", "-")  # the last column where no mention begins or ends
 SENTENCE_ENDS, CLOSERS = (".", "?", "!"), ("'", '"', "''", "\u2019", "\u201d", ")", "]")
-CONLL_2012_WORD, SHORT_WORD = 3, 1  # columns of the word in rows of many fields and of few
+CONLL_2012_WORD, SHORT_WORD = 3, 1  # column of the word in long and in short rows
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -31,9 +31,9 @@ class CorefDataConfig:
     """How files are read."""
 
     word_column: Annotated[int | None, "from 0; absent: 3 as in CoNLL-2012, 1 in short rows"] = None
-    has_singletons: Annotated[bool, "entities mentioned once are clusters to be scored"] = False
-    skips_broken: Annotated[bool, "leave out mentions that do not close, and empty words"] = False
-    max_training_tokens: Annotated[int, "about: a longer document is cut into pieces"] = 800
+    has_singletons: Annotated[bool, "entities mentioned once are clusters"] = False
+    skips_broken: Annotated[bool, "ignore mentions that do not close, and empty words"] = False
+    max_training_tokens: Annotated[int, "cut longer documents into such pieces"] = 800
 
     def __post_init__(self) -> None:
         """Check the numbers."""
@@ -42,7 +42,7 @@ class CorefDataConfig:
 
 @dataclass(frozen=True, slots=True)
 class Pronoun:
-    """A question of GAP: whether a pronoun refers to the one name, to the other, or to neither."""
+    """A GAP question: whether a pronoun refers to either of two names."""
 
     span: Span
     names: tuple[Span, Span]
@@ -52,7 +52,7 @@ class Pronoun:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """An example: clusters are absent where nobody gave them."""
+    """An example; clusters are absent in raw text and in GAP."""
 
     name: str
     sentences: tuple[tuple[str, ...], ...]
@@ -83,14 +83,12 @@ def read_documents(path: Path, config: CorefDataConfig) -> list[Document]:
         elif unfinished is None:
             raise DataError(
                 f"{path}:{number}: {line[:40]!r} before any document, expected a line such as "
-                "'#begin document (name)'; add it, or name another file"
+                "'#begin document (name)'"
             )
         elif "\t" in line or not line.startswith("#"):  # '#end document', or a word that is a '#'
             unfinished.add(line.split("\t") if "\t" in line else line.split(), number)
     if unfinished is None:
-        raise DataError(
-            f"{path}: no document, expected '#begin document' before each; name another file"
-        )
+        raise DataError(f"{path}: no document, expected '#begin document' before each")
     return [*documents, unfinished.finish()]
 
 
@@ -101,7 +99,7 @@ class _Unfinished:
         self._name, self._path, self._config = name, path, config
         self._sentences: list[list[str]] = [[]]
         self._n_tokens = 0
-        self._open: dict[str, list[tuple[int, int]]] = {}  # of an entity: (token, line)
+        self._open: dict[str, list[tuple[int, int]]] = {}  # entity -> (token, line)
         self._clusters: dict[str, set[Span]] = {}
 
     def add(self, fields: Sequence[str], line: int) -> None:
@@ -112,8 +110,7 @@ class _Unfinished:
         if column >= len(fields) - 1:
             raise DataError(
                 f"{self._path}:{line}: {len(fields)} columns, expected a word in column {column} "
-                "(counted from 0) and coreference in the last; mend the line, or set "
-                "data.word_column"
+                "(counted from 0) and coreference in the last; see data.word_column"
             )
         if fields[column].strip():
             self._sentences[-1].append(fields[column].strip())
@@ -121,14 +118,14 @@ class _Unfinished:
         elif not self._config.skips_broken:
             raise self._broken(line, f"column {column} is empty, expected a word")
         if fields[-1].strip() not in NOTHING:
-            self._pair(fields[-1].strip(), line)
+            self._add_mentions(fields[-1].strip(), line)
 
-    def _pair(self, brackets: str, line: int) -> None:
-        """Mentions that begin or end at the newest token."""
+    def _add_mentions(self, brackets: str, line: int) -> None:
+        """Record the mentions that begin or end at the last token."""
         if BRACKETS.sub("", brackets).strip("|"):
             raise DataError(
                 f"{self._path}:{line}: {brackets!r} in the last column, expected mentions such as "
-                "(3, 3) or (3); mend the line"
+                "(3, 3) or (3)"
             )
         for alone, begun, ended in BRACKETS.findall(brackets):
             if alone:
@@ -136,7 +133,7 @@ class _Unfinished:
             elif begun:
                 self._open.setdefault(begun, []).append((self._n_tokens - 1, line))
             elif self._open.get(ended):
-                # The innermost: an entity may be named within its own description.
+                # The innermost: a mention may contain another mention of its entity.
                 start, _ = self._open[ended].pop()
                 self._clusters.setdefault(ended, set()).add((start, self._n_tokens))
             elif not self._config.skips_broken:
@@ -148,16 +145,14 @@ class _Unfinished:
             self._sentences.append([])
 
     def finish(self) -> Document:
-        """The document as it is now."""
+        """The document of all rows."""
         still_open = min((line for left in self._open.values() for _, line in left), default=None)
         if still_open is not None and not self._config.skips_broken:
             raise self._broken(still_open, "a mention begins here, expected its end")
         sentences = [tuple(sentence) for sentence in self._sentences if sentence]
         if not sentences:
-            raise DataError(
-                f"{self._path}: document {self._name!r} has no words, expected some; leave it out"
-            )
-        if len(sentences) == 1:  # nobody has said where sentences end
+            raise DataError(f"{self._path}: document {self._name!r} has no words")
+        if len(sentences) == 1:  # no blank lines: sentence boundaries are unknown
             sentences = split_tokens(sentences[0])
         clusters = [tuple(sorted(spans)) for spans in self._clusters.values()]
         if not self._config.has_singletons:
@@ -166,13 +161,12 @@ class _Unfinished:
 
     def _broken(self, line: int, found_and_expected: str) -> DataError:
         return DataError(
-            f"{self._path}:{line}: {found_and_expected}; mend the line, or set "
-            "data.skips_broken=true"
+            f"{self._path}:{line}: {found_and_expected}; data.skips_broken=true ignores it"
         )
 
 
 def split_tokens(tokens: Sequence[str]) -> list[tuple[str, ...]]:
-    """Sentences of tokens: one ends after . ? ! and what closes with it."""
+    """Sentences of tokens: one ends after . ? ! and closing quotes and brackets."""
     sentences: list[list[str]] = []
     has_ended = True
     for token in tokens:
@@ -185,14 +179,14 @@ def split_tokens(tokens: Sequence[str]) -> list[tuple[str, ...]]:
 
 
 def cut(document: Document, max_tokens: int) -> Iterator[Document]:
-    """Pieces of whole sentences, as even as they can be; links between pieces are lost."""
+    """Pieces of whole sentences and similar length; links between pieces are lost."""
     ends = list(accumulate(map(len, document.sentences)))
     n_pieces = -(-ends[-1] // max_tokens)
     first, start = 0, 0
     for piece in range(1, n_pieces + 1):
         is_within = [end for end in ends[first:] if end <= piece * ends[-1] / n_pieces]
         last = first + len(is_within)
-        if last == first:  # a sentence longer than its share
+        if last == first:  # a sentence longer than a piece
             continue
         stop = ends[last - 1]
         clusters = (

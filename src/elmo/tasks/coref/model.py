@@ -1,10 +1,11 @@
-"""Coreference: which words of a document mean the same person or thing.
+"""Coreference resolution: clusters of mentions of the same entity.
 
-The paper's model (Lee et al. 2017): every span up to some width is scored as a mention, the best
-are kept, and each picks an antecedent among those before it, or none. Two things let a novel's
-chapter fit: a first layer over [start; end; head; width] is computed for tokens and summed for
-spans, which is the same, and few antecedents come to the feed-forward scorer, chosen by a bilinear
-one (Lee et al. 2018). Metric: the mean F1 of MUC, B3 and CEAF-phi4. Data: CoNLL columns; GAP.
+The paper's model (Lee et al. 2017): every span up to a maximum width is scored as a mention, the
+best are kept, and each chooses an antecedent among those before it, or none. Two changes bound the
+memory for long documents: the first layer over [start; end; head; width] is computed for tokens and
+summed for spans, which is equal, and a bilinear scorer selects the antecedents that the
+feed-forward scorer sees (coarse to fine, Lee et al. 2018). Data: data.py, gap.py. Metrics:
+metrics.py, gap.py.
 Shapes: N tokens, M spans, K kept spans, A antecedents, W widest span, S width of a span's vector.
 """
 
@@ -14,7 +15,9 @@ from itertools import accumulate, chain
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import dropout
 
@@ -37,17 +40,16 @@ from elmo.tasks.coref.data import (
     cut,
     read_documents,
 )
-from elmo.tasks.coref.gap import answer, read_gap, score_answers
+from elmo.tasks.coref.gap import decide, read_gap, score_decisions
 from elmo.tasks.coref.metrics import score_clusters
-from elmo.tasks.coref.pruning import link, prune_spans
 from elmo.tasks.inputs import TokenVectors
-from elmo.tasks.nn.encoder import BiLstm
+from elmo.tasks.nn.lstm import BiLSTM
 from elmo.tasks.task import Inventory, Task, TaskModel
 from elmo.text.lines import LineFormat, split_line
 
-# What is computed at once bounds the memory that a document takes, however long it is.
+# Sizes of blocks that are computed at once: they bound the memory for a document of any length.
 TOKENS_AT_ONCE, SPANS_AT_ONCE, ROWS_AT_ONCE = 4096, 8192, 1024
-# Spans between a mention and its antecedent, told apart as far as these: 1, 2, 3, 4, 5-7, 8-15, ...
+# Lower bounds of the buckets of distances, in spans, from a mention to its antecedent.
 DISTANCES = (1, 2, 3, 4, 5, 8, 16, 32, 64)
 
 
@@ -55,12 +57,12 @@ DISTANCES = (1, 2, 3, 4, 5, 8, 16, 32, 64)
 class CorefModelConfig:
     """The network."""
 
-    dim: Annotated[int, "cells of a direction of the biLSTM"] = 200
-    hidden_dim: Annotated[int, "of spans' vectors, and of the layers that score them"] = 150
-    max_width: Annotated[int, "tokens of a span at most"] = 10
-    spans_per_word: Annotated[float, "that are kept as mentions"] = 0.4
-    max_antecedents: Annotated[int, "that are looked at closely, of each mention"] = 50
-    lexical_dropout: Annotated[float, "of the biLSTM's input, ELMo's part included"] = 0.5
+    dim: Annotated[int, "LSTM cells of each direction"] = 200
+    hidden_dim: Annotated[int, "width of span vectors and of the scorers' hidden layers"] = 150
+    max_width: Annotated[int, "of a span, in tokens"] = 10
+    spans_per_word: Annotated[float, "number of spans kept as mentions"] = 0.4
+    max_antecedents: Annotated[int, "of each mention, for the feed-forward scorer"] = 50
+    lexical_dropout: Annotated[float, "of the biLSTM's input, including ELMo"] = 0.5
     dropout: Annotated[float, "of the biLSTM's output and of hidden layers"] = 0.2
 
     def __post_init__(self) -> None:
@@ -87,31 +89,31 @@ class CorefConfig(TaskConfig):
 
 @dataclass(frozen=True)
 class TokenParts:
-    """What each token adds to the vectors of spans that start, end or have their head there."""
+    """The part of each token in the vectors of spans that start, end or have their head there."""
 
     start: Tensor  # (N, S)
     end: Tensor  # (N, S)
     head: Tensor  # (N, S)
-    weight: Tensor  # (N,): how much of a head the token is
+    weight: Tensor  # (N,): attention score as a head
 
 
 @dataclass(frozen=True)
 class Ranking:
-    """The antecedents of each kept span; the first score, 0, is of none at all."""
+    """The candidate antecedents of each kept span; the first score, 0, is of no antecedent."""
 
     spans: list[Span]
     antecedents: Tensor  # (K, A): numbers of kept spans
-    is_before: Tensor  # (K, A): false for what only fills the row
+    is_before: Tensor  # (K, A): false for padding
     scores: Tensor  # (K, 1 + A)
 
 
 class SpanRanker(TaskModel[Document, Clusters]):
-    """Span ranking, end to end."""
+    """End-to-end span ranking."""
 
     def __init__(self, tokens: TokenVectors, config: CorefModelConfig) -> None:
         super().__init__(tokens)
         self._config = config
-        self.encoder = BiLstm(tokens.input_dim, config.dim)
+        self.encoder = BiLSTM(tokens.input_dim, config.dim)
         width = self.encoder.output_dim + tokens.output_dim
         hidden = config.hidden_dim
         self.start = nn.Linear(width, hidden)
@@ -127,14 +129,14 @@ class SpanRanker(TaskModel[Document, Clusters]):
         self.distance = nn.Embedding(len(DISTANCES), hidden)
         self.pair = nn.Sequential(nn.Linear(hidden, hidden), nn.ReLU(), nn.Linear(hidden, 1))
         for table in (self.width, self.distance):
-            nn.init.normal_(table.weight, std=0.1)  # as small as what they are added to
+            nn.init.normal_(table.weight, std=0.1)  # the scale of what they are added to
 
     def loss(self, examples: Sequence[Document]) -> Tensor:
-        """How unlikely any right antecedent is, summed over a document's kept spans."""
+        """The negative log-likelihood of all gold antecedents, summed over the kept spans."""
         return torch.stack([self._loss(document) for document in examples]).mean()
 
     def predict(self, examples: Sequence[Document]) -> list[Clusters]:
-        """The clusters of each document, in the order of the text."""
+        """The clusters of each document."""
         return [self._predict(document) for document in examples]
 
     def _loss(self, document: Document) -> Tensor:
@@ -144,26 +146,26 @@ class SpanRanker(TaskModel[Document, Clusters]):
         }
         numbers = [cluster_of.get(span, -1) for span in ranking.spans]
         clusters = torch.tensor(numbers, device=ranking.scores.device)
-        is_right = clusters[ranking.antecedents] == clusters[:, None]  # (K, A)
-        is_right = is_right & (clusters[:, None] >= 0) & ranking.is_before
-        has_none = ~is_right.any(1, keepdim=True)
-        right = ranking.scores.masked_fill(~torch.cat([has_none, is_right], 1), -torch.inf)
-        return (ranking.scores.logsumexp(1) - right.logsumexp(1)).sum()
+        is_gold = clusters[ranking.antecedents] == clusters[:, None]  # (K, A)
+        is_gold = is_gold & (clusters[:, None] >= 0) & ranking.is_before
+        has_none = ~is_gold.any(1, keepdim=True)
+        gold = ranking.scores.masked_fill(~torch.cat([has_none, is_gold], 1), -torch.inf)
+        return (ranking.scores.logsumexp(1) - gold.logsumexp(1)).sum()
 
     def _predict(self, document: Document) -> Clusters:
         ranking = self.rank(document.sentences)
-        places = ranking.scores.argmax(1)
-        chosen = ranking.antecedents.gather(1, (places - 1).clamp_min(0)[:, None])[:, 0]
-        pairs = zip(places.tolist(), chosen.tolist(), strict=True)
-        antecedents = [number if place else None for place, number in pairs]
-        return [[ranking.spans[k] for k in cluster] for cluster in link(antecedents)]
+        columns = ranking.scores.argmax(1)
+        chosen = ranking.antecedents.gather(1, (columns - 1).clamp_min(0)[:, None])[:, 0]
+        pairs = zip(columns.tolist(), chosen.tolist(), strict=True)
+        antecedents = [number if column else None for column, number in pairs]
+        return [[ranking.spans[k] for k in cluster] for cluster in build_clusters(antecedents)]
 
     def rank(self, sentences: Sequence[Sequence[str]]) -> Ranking:
-        """The kept spans of a document, and what each may refer to."""
-        parts = self._read(sentences)
+        """The kept spans of a document, and the scores of their candidate antecedents."""
+        parts = self._encode(sentences)
         spans = list_spans(list(map(len, sentences)), self._config.max_width)
         spans = spans.to(parts.weight.device)
-        with torch.no_grad():  # only kept spans learn
+        with torch.no_grad():  # only kept spans have gradients
             blocks = torch.split(spans, SPANS_AT_ONCE, dim=1)
             scores = torch.cat(
                 [self._mention_scores(self._vectors(parts, block, rate=0)) for block in blocks]
@@ -175,23 +177,23 @@ class SpanRanker(TaskModel[Document, Clusters]):
         mention_scores = self._mention_scores(vectors)
         rows = torch.arange(len(vectors), device=vectors.device)
         ranked = [
-            self._rank_rows(some, vectors, mention_scores, rate)
-            for some in torch.split(rows, ROWS_AT_ONCE)
+            self._rank_rows(block, vectors, mention_scores, rate)
+            for block in torch.split(rows, ROWS_AT_ONCE)
         ]
         kept = [(first, last + 1) for first, last in spans.T.tolist()]
         return Ranking(kept, *(torch.cat(tensors) for tensors in zip(*ranked, strict=True)))
 
-    def _read(self, sentences: Sequence[Sequence[str]]) -> TokenParts:
-        """Each sentence by itself, those of like length at once."""
+    def _encode(self, sentences: Sequence[Sequence[str]]) -> TokenParts:
+        """Each sentence is encoded on its own, in batches of similar length."""
         lengths = [len(tokens) for tokens in sentences]
         stops = list(accumulate(lengths))
         groups = group_by_length(lengths, TOKENS_AT_ONCE)
-        read = [self._read_group([sentences[k] for k in group]) for group in groups]
-        places = [place for k in chain(*groups) for place in range(stops[k] - lengths[k], stops[k])]
-        order = torch.tensor(places, device=self.tokens.device).argsort()
-        return TokenParts(*(torch.cat(tensors)[order] for tensors in zip(*read, strict=True)))
+        encoded = [self._encode_batch([sentences[k] for k in group]) for group in groups]
+        positions = [p for k in chain(*groups) for p in range(stops[k] - lengths[k], stops[k])]
+        order = torch.tensor(positions, device=self.tokens.device).argsort()
+        return TokenParts(*(torch.cat(tensors)[order] for tensors in zip(*encoded, strict=True)))
 
-    def _read_group(self, sentences: Sequence[Sequence[str]]) -> tuple[Tensor, ...]:
+    def _encode_batch(self, sentences: Sequence[Sequence[str]]) -> tuple[Tensor, ...]:
         batch = self.tokens.read(sentences)
         x = dropout(self.tokens(batch), self._config.lexical_dropout, self.training)
         hidden = self.tokens.add_at_output(self.encoder(x, batch.lengths), batch)
@@ -200,13 +202,13 @@ class SpanRanker(TaskModel[Document, Clusters]):
         return self.start(hidden), self.end(hidden), self.head(x), self.head_weight(hidden)[:, 0]
 
     def _vectors(self, parts: TokenParts, spans: Tensor, rate: float) -> Tensor:
-        """Spans' vectors, (M, S); a head is a weighted mean of a span's words."""
+        """The vectors of spans, (M, S); the head is a weighted mean of the span's words."""
         firsts, lasts = spans
-        places = firsts[:, None] + torch.arange(self._config.max_width, device=firsts.device)
-        is_outside = places > lasts[:, None]  # (M, W)
-        places = places.clamp_max(len(parts.weight) - 1)
-        weights = parts.weight[places].masked_fill(is_outside, -torch.inf).softmax(1)
-        heads = torch.einsum("mw,mws->ms", weights, parts.head[places])
+        positions = firsts[:, None] + torch.arange(self._config.max_width, device=firsts.device)
+        is_outside = positions > lasts[:, None]  # (M, W)
+        positions = positions.clamp_max(len(parts.weight) - 1)
+        weights = parts.weight[positions].masked_fill(is_outside, -torch.inf).softmax(1)
+        heads = torch.einsum("mw,mws->ms", weights, parts.head[positions])
         widths = self.width(lasts - firsts)
         vectors = (parts.start[firsts] + parts.end[lasts] + heads + widths).relu()
         return dropout(vectors, rate, rate > 0)
@@ -218,7 +220,7 @@ class SpanRanker(TaskModel[Document, Clusters]):
     def _rank_rows(
         self, rows: Tensor, vectors: Tensor, mention_scores: Tensor, rate: float
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """The antecedents of some kept spans (R, A), which come before, and scores (R, 1 + A)."""
+        """Candidate antecedents of some kept spans (R, A), their mask, and scores (R, 1 + A)."""
         n_antecedents = min(self._config.max_antecedents, len(vectors))
         queries = self.coarse(vectors[rows])  # (R, S)
         with torch.no_grad():
@@ -254,10 +256,9 @@ class SpanRanker(TaskModel[Document, Clusters]):
 
 
 def group_by_length(lengths: Sequence[int], n_at_most: int) -> list[list[int]]:
-    """Numbers of rows that are padded together, longest first: little of them is padding.
+    """Batches of row numbers, longest first, of at most `n_at_most` padded tokens.
 
-    A row is at least half as long as its group's longest, and all take so many places at most, one
-    that is longer aside.
+    A row is at least half as long as the longest of its batch. A longer row is a batch of its own.
     """
     groups: list[list[int]] = []
     longest = 0
@@ -271,7 +272,7 @@ def group_by_length(lengths: Sequence[int], n_at_most: int) -> list[list[int]]:
 
 
 def list_spans(lengths: Sequence[int], max_width: int) -> Tensor:
-    """First and last token of every span that lies within a sentence, (2, M)."""
+    """First and last token of every span within a sentence, (2, M)."""
     sentences = torch.repeat_interleave(torch.arange(len(lengths)), torch.tensor(lengths))
     firsts = torch.arange(len(sentences))[:, None].expand(-1, max_width)  # (N, W)
     lasts = firsts + torch.arange(max_width)
@@ -281,26 +282,68 @@ def list_spans(lengths: Sequence[int], max_width: int) -> Tensor:
     return torch.stack([firsts[is_within], lasts[is_within]])
 
 
+def prune_spans(spans: NDArray[np.int64], scores: NDArray[np.float32], n_kept: int) -> list[int]:
+    """The numbers of at most `n_kept` spans (2, M), in the order of the text (Lee et al. 2017).
+
+    Greedy: the span with the highest score first, then each next one unless it crosses (partially
+    overlaps) a kept span. Of equal scores, the earlier span is first.
+    """
+    starts, ends = spans.tolist()
+    # The farthest end of kept spans by start, and the farthest start by end: a crossing span starts
+    # or ends inside the other.
+    farthest_end: dict[int, int] = {}
+    farthest_start: dict[int, int] = {}
+    kept: list[int] = []
+    for number in np.argsort(-scores, kind="stable").tolist():
+        if len(kept) == n_kept:
+            break
+        start, end = starts[number], ends[number]
+        if _crosses(start, end, farthest_end, farthest_start):
+            continue
+        kept.append(number)
+        farthest_end[start] = max(end, farthest_end.get(start, end))
+        farthest_start[end] = min(start, farthest_start.get(end, start))
+    return sorted(kept, key=lambda number: (starts[number], ends[number]))
+
+
+def _crosses(
+    start: int, end: int, farthest_end: dict[int, int], farthest_start: dict[int, int]
+) -> bool:
+    starts_inside = any(farthest_end.get(k, end) > end for k in range(start + 1, end + 1))
+    return starts_inside or any(farthest_start.get(k, start) < start for k in range(start, end))
+
+
+def build_clusters(antecedents: Sequence[int | None]) -> list[list[int]]:
+    """Clusters of spans from the antecedent of each; those of one span are left out."""
+    cluster_of: list[list[int]] = []
+    for number, antecedent in enumerate(antecedents):
+        cluster = [] if antecedent is None else cluster_of[antecedent]
+        cluster.append(number)
+        cluster_of.append(cluster)
+    clusters = {id(cluster): cluster for cluster in cluster_of}
+    return [cluster for cluster in clusters.values() if len(cluster) > 1]
+
+
 class Coref(Task[CorefConfig, Document, Clusters]):
-    """Coreference."""
+    """Coreference resolution."""
 
     name = "coref"
     metric = "f1"
 
     def defaults(self) -> CorefConfig:
-        """As the paper's, with fewer antecedents."""
+        """The paper's settings with fewer antecedents."""
         return CorefConfig()
 
     def read(self, path: Path, config: CorefConfig, *, is_training: bool) -> list[Document]:
-        """Documents in columns, in pieces to learn from; or GAP's passages (.tsv), to measure."""
+        """Documents in columns, for training cut into pieces; or GAP (.tsv), for evaluation."""
         with needs_extra("coref"):
-            import scipy  # noqa: F401  (what is read is scored: better to know now)
+            import scipy  # noqa: F401  (the metrics need it: fail before training)
 
         if ".tsv" in path.suffixes:
             if is_training:
                 raise DataError(
-                    f"{path}: GAP's table, expected documents in CoNLL columns, as a passage says "
-                    "only what one pronoun refers to; train on others, and evaluate on this one"
+                    f"{path}: a GAP table, which has no clusters to train on; expected documents "
+                    "in CoNLL columns"
                 )
             return read_gap(path)
         documents = read_documents(path, config.data)
@@ -312,36 +355,36 @@ class Coref(Task[CorefConfig, Document, Clusters]):
     def read_text(
         self, lines: Iterable[str], line_format: LineFormat = "paragraphs"
     ) -> Iterator[Document]:
-        """The whole text is one document."""
+        """The whole text as one document."""
         sentences = (s.tokens for line in lines for s in split_line(line, line_format))
         document = Document("text", tuple(map(tuple, sentences)))
         if document.sentences:
             yield document
 
     def sentences(self, example: Document) -> Sequence[Sequence[str]]:
-        """All of the document."""
+        """The sentences of the document."""
         return example.sentences
 
     def unit(self, example: Document) -> str:
-        """A document is in or out with all its pieces."""
+        """The pieces of a document are sampled together."""
         return example.name
 
     def inventory(self, examples: Sequence[Document], config: CorefConfig) -> Inventory:
-        """Nothing."""
+        """None."""
         return {}
 
     def build(self, config: CorefConfig, tokens: TokenVectors, inventory: Inventory) -> SpanRanker:
-        """The network at its start values."""
+        """The network with initial weights."""
         return SpanRanker(tokens, config.model)
 
     def score(
         self, examples: Sequence[Document], predictions: Sequence[Clusters]
     ) -> dict[str, float]:
-        """MUC, B3, CEAF-phi4 and their mean; of GAP's passages, GAP's scores."""
+        """MUC, B3, CEAF-phi4 and their mean; for GAP its own scores."""
         pairs = list(zip(examples, predictions, strict=True))
-        answers = [each for example, found in pairs for each in answer(example, found)]
-        if answers:
-            return score_answers(answers)
+        decisions = [each for example, found in pairs for each in decide(example, found)]
+        if decisions:
+            return score_decisions(decisions)
         return score_clusters(
             [
                 ([frozenset(spans) for spans in e.clusters or ()], [frozenset(s) for s in found])
@@ -350,13 +393,13 @@ class Coref(Task[CorefConfig, Document, Clusters]):
         )
 
     def show(self, example: Document, prediction: Clusters) -> str:
-        """A cluster a line."""
+        """One cluster per line."""
         tokens = example.tokens
         lines = (" | ".join(" ".join(tokens[a:b]) for a, b in spans) for spans in prediction)
-        return "\n".join(lines) or "no two mentions of the same"
+        return "\n".join(lines) or "no clusters"
 
     def to_mapping(self, example: Document, prediction: Clusters) -> dict[str, Any]:
-        """Sentences, and clusters of mentions with their places among all tokens."""
+        """Sentences, and clusters of mentions with token positions in the document."""
         tokens = example.tokens
         return {
             "document": example.name,

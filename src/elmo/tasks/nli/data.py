@@ -1,8 +1,8 @@
-"""Files of sentence pairs with a label: tab-separated with a header, or JSON lines.
+"""Labeled sentence pairs: tab-separated with a header, or JSON lines.
 
 In: the columns of SNLI and MultiNLI (sentence1, sentence2, gold_label), of SICK (sentence_A,
-sentence_B, entailment_label), or premise, hypothesis, label. Out: `SentencePair`s, labels in small
-letters; pairs that the annotators did not agree on ("-") are left out.
+sentence_B, entailment_label), or premise, hypothesis, label. Out: `SentencePair`s with labels in
+lower case; pairs without a gold label ("-", the annotators disagreed) are left out.
 """
 
 import json
@@ -20,14 +20,14 @@ COLUMNS = (
     ("sentence_A", "sentence_B", "entailment_label"),
     ("premise", "hypothesis", "label"),
 )
-UNDECIDED = "-"
-# SICK is one file; this column says what a pair is for.
+NO_GOLD_LABEL = "-"
+# SICK is one file; this column has the split of each pair.
 SET_COLUMN, TRAINING_SET, DEV_SET = "SemEval_set", "TRAIN", "TRIAL"
 
 
 @dataclass(frozen=True, slots=True)
 class SentencePair:
-    """An example: the label is absent where nobody gave it."""
+    """An example; the label is absent in raw text."""
 
     premise: tuple[str, ...]
     hypothesis: tuple[str, ...]
@@ -41,7 +41,7 @@ class _Row:
 
 
 def read_pairs(path: Path, *, is_training: bool) -> list[SentencePair]:
-    """All pairs; of SICK's one file, those to train with or those to tune with."""
+    """All pairs; of SICK's one file, its training or its development pairs."""
     rows = list(_read_json(path) if ".jsonl" in path.suffixes else _read_table(path))
     sets = {row.fields[SET_COLUMN] for row in rows if SET_COLUMN in row.fields}
     if len(sets) > 1:
@@ -49,7 +49,7 @@ def read_pairs(path: Path, *, is_training: bool) -> list[SentencePair]:
         rows = [row for row in rows if row.fields.get(SET_COLUMN) == wanted]
     pairs = [pair for row in rows if (pair := _make_pair(row, path)) is not None]
     if not pairs:
-        raise DataError(f"{path}: no pair of sentences, expected one a line; name another file")
+        raise DataError(f"{path}: no pair of sentences, expected one per line")
     return pairs
 
 
@@ -66,9 +66,7 @@ def make_pair(
         for text in (premise, hypothesis)
     ]
     if not all(sides):
-        raise DataError(
-            f"{where}: a sentence is empty, expected two with words in them; mend the line"
-        )
+        raise DataError(f"{where}: a sentence is empty, expected two with words in them")
     return SentencePair(sides[0], sides[1], label)
 
 
@@ -76,7 +74,7 @@ def _make_pair(row: _Row, path: Path) -> SentencePair | None:
     first, second, label = next(
         names for names in COLUMNS if all(name in row.fields for name in names)
     )
-    if row.fields[label] == UNDECIDED:
+    if row.fields[label] == NO_GOLD_LABEL:
         return None
     where = f"{path}:{row.line}"
     return make_pair(row.fields[first], row.fields[second], where, row.fields[label].lower())
@@ -92,8 +90,8 @@ def _read_table(path: Path) -> Iterator[_Row]:
         elif line:
             if len(fields) != len(header):
                 raise DataError(
-                    f"{path}:{number}: {len(fields)} columns, expected {len(header)} as the header "
-                    "has; mend the line"
+                    f"{path}:{number}: {len(fields)} columns, expected {len(header)} as in the "
+                    "header"
                 )
             yield _Row(dict(zip(header, fields, strict=True)), number)
 
@@ -106,10 +104,10 @@ def _read_json(path: Path) -> Iterator[_Row]:
             fields = json.loads(line)
         except ValueError as error:
             raise DataError(
-                f"{path}:{number}: not JSON ({error}), expected one object a line; mend the line"
+                f"{path}:{number}: not JSON ({error}), expected one object per line"
             ) from error
         if not isinstance(fields, dict):
-            raise DataError(f"{path}:{number}: no JSON object, expected one a line; mend the line")
+            raise DataError(f"{path}:{number}: no JSON object, expected one per line")
         _check_names(list(fields), path, number)
         yield _Row({name: str(value) for name, value in fields.items()}, number)
 
@@ -118,5 +116,5 @@ def _check_names(found: list[str], path: Path, number: int) -> None:
     if not any(set(names) <= set(found) for names in COLUMNS):
         raise DataError(
             f"{path}:{number}: the columns {', '.join(found)[:80]}, expected among them "
-            f"{' or '.join(', '.join(names) for names in COLUMNS)}; name them in the first line"
+            f"{' or '.join(', '.join(names) for names in COLUMNS)}"
         )

@@ -1,8 +1,8 @@
-"""Questions about paragraphs, in the JSON of SQuAD 1.1, or each with its paragraph in a line.
+"""Questions about paragraphs, in the JSON of SQuAD 1.1.
 
 In: a file (plain, .gz, .xz) with data > paragraphs > context, qas > question, answers. Out:
-`Question`s, whose contexts are split into sentences of tokens that know their place in the text.
-What is wrong is told by the place in the JSON, as such files have no lines.
+`Question`s, whose contexts are split into sentences of tokens with character offsets. Errors name
+the path inside the JSON (data[0].paragraphs[2]), as such files have only one line.
 """
 
 import json
@@ -10,10 +10,11 @@ import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 from elmo.errors import DataError
 from elmo.files.text_files import read_whole_lines
+from elmo.settings import not_positive, raise_problems
 from elmo.text.tokenizer import split_text, tokenize
 
 Value = TypeVar("Value")
@@ -21,17 +22,40 @@ Value = TypeVar("Value")
 log = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SquadDataConfig:
+    """How much of the data is read. Paragraphs are truncated at the end of a sentence."""
+
+    train_share: Annotated[float, "of the training paragraphs, evenly from all articles"] = 1.0
+    train_tokens: Annotated[
+        int, "of a training paragraph at most; questions with a later answer are left out"
+    ] = 300
+    test_tokens: Annotated[int, "the same when predicting; a later answer is not found"] = 1000
+    question_tokens: Annotated[int, "of a question at most"] = 50
+    answer_tokens: Annotated[int, "of a predicted answer at most"] = 20
+
+    def __post_init__(self) -> None:
+        """Check the numbers."""
+        too_much = (
+            [f"train_share is {self.train_share}, expected at most 1"]
+            if self.train_share > 1
+            else []
+        )
+        names = ("train_share", "train_tokens", "test_tokens", "question_tokens", "answer_tokens")
+        raise_problems(self, not_positive(self, *names) + too_much)
+
+
 @dataclass(frozen=True, slots=True)
 class Context:
-    """A paragraph, or as much of it as is read."""
+    """A paragraph, up to the limit of tokens."""
 
     text: str
     sentences: tuple[tuple[str, ...], ...]
-    offsets: tuple[tuple[int, int], ...]  # of each token its first character and the one after
+    offsets: tuple[tuple[int, int], ...]  # of each token: first character, the one after the last
 
     def find(self, start: int, stop: int) -> tuple[int, int] | None:
-        """The first and the last token of some characters; nothing where they are not read."""
-        stop = start + len(self.text[start:stop].rstrip())  # a space is of no token
+        """The first and last token of a character span; None beyond the limit of tokens."""
+        stop = start + len(self.text[start:stop].rstrip())  # trailing spaces belong to no token
         touched = [k for k, (a, b) in enumerate(self.offsets) if a < stop and start < b]
         is_whole = touched and self.offsets[touched[-1]][1] >= stop
         return (touched[0], touched[-1]) if is_whole else None
@@ -44,44 +68,44 @@ class Question:
     text: str
     tokens: tuple[str, ...]
     context: Context
-    answers: tuple[str, ...] = ()  # in words, as people gave them; none where nobody did
-    span: tuple[int, int] | None = None  # in training: the answer's first and last token
-    name: str | None = None  # its id
+    answers: tuple[str, ...] = ()  # reference answers; none in raw text
+    span: tuple[int, int] | None = None  # for training: the answer's first and last token
+    id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How much is read."""
+    """How much of the data is read."""
 
     context_tokens: int
     question_tokens: int
-    share: float = 1.0  # of the paragraphs
+    paragraph_fraction: float = 1.0
 
 
 def read_questions(path: Path, limits: Limits, *, is_training: bool) -> list[Question]:
-    """The questions of a file; in training, those whose answer is in what is read of the text."""
-    questions, n_without = [], 0
-    for number, (place, paragraph) in enumerate(_paragraphs(path)):
-        # So many of any number of paragraphs, evenly from all articles.
-        if int((number + 1) * limits.share) == int(number * limits.share):
+    """The questions of a file; for training, those whose answer is within the limit of tokens."""
+    questions, n_left_out = [], 0
+    for number, (where, paragraph) in enumerate(_paragraphs(path)):
+        # Evenly from all articles.
+        if int((number + 1) * limits.paragraph_fraction) == int(number * limits.paragraph_fraction):
             continue
-        text = _take(paragraph, "context", str, place)
-        context = read_context(text, limits.context_tokens, place)
-        for k, entry in enumerate(_take(paragraph, "qas", list, place)):
-            question = _read_question(entry, context, f"{place}.qas[{k}]", limits, is_training)
+        text = _get(paragraph, "context", str, where)
+        context = read_context(text, limits.context_tokens, where)
+        for k, entry in enumerate(_get(paragraph, "qas", list, where)):
+            question = _read_question(entry, context, f"{where}.qas[{k}]", limits, is_training)
             if question.span is None and is_training:
-                n_without += 1
+                n_left_out += 1
             else:
                 questions.append(question)
-    if n_without:
-        log.info("%s: %d questions left out: answers beyond the limit", path, n_without)
+    if n_left_out:
+        log.info("%s: %d questions left out: answers beyond the limit of tokens", path, n_left_out)
     if not questions:
-        raise DataError(f"{path}: no question, expected some in qas; name another file")
+        raise DataError(f"{path}: no question, expected some in qas")
     return questions
 
 
-def read_context(text: str, max_tokens: int, place: str) -> Context:
-    """A paragraph's sentences from its start, as many as fit; its first in any case."""
+def read_context(text: str, max_tokens: int, where: str) -> Context:
+    """The first sentences of a paragraph, up to a number of tokens, and at least one."""
     sentences: list[tuple[str, ...]] = []
     offsets: list[tuple[int, int]] = []
     for sentence in split_text(text):
@@ -90,65 +114,62 @@ def read_context(text: str, max_tokens: int, place: str) -> Context:
         sentences.append(tuple(sentence.tokens))
         offsets.extend(sentence.offsets)
     if not sentences:
-        raise DataError(f"{place}: the context is empty, expected a paragraph; mend the file")
+        raise DataError(f"{where}: the context is empty, expected a paragraph")
     return Context(text, tuple(sentences), tuple(offsets))
 
 
-def read_question_text(text: str, max_tokens: int, place: str) -> tuple[str, ...]:
-    """A question's tokens from its start."""
+def read_question_text(text: str, max_tokens: int, where: str) -> tuple[str, ...]:
+    """The first tokens of a question."""
     tokens = tuple(tokenize(text).tokens[:max_tokens])
     if not tokens:
-        raise DataError(f"{place}: the question is empty, expected some words; mend the file")
+        raise DataError(f"{where}: the question is empty, expected some words")
     return tokens
 
 
 def _paragraphs(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Each with its place, for whoever finds it wrong."""
+    """Each paragraph with its path in the JSON, for error messages."""
     try:
         everything = json.loads("".join(read_whole_lines(path)))
     except json.JSONDecodeError as error:
         raise DataError(
-            f"{path}:{error.lineno}: not JSON ({error.msg}, column {error.colno}); expected "
-            "SQuAD's JSON; mend the file, or name another"
+            f"{path}:{error.lineno}: not JSON ({error.msg}, column {error.colno}), expected that "
+            "of SQuAD 1.1"
         ) from error
-    for i, article in enumerate(_take(everything, "data", list, str(path))):
-        place = f"{path}: data[{i}]"
-        for j, paragraph in enumerate(_take(article, "paragraphs", list, place)):
-            yield f"{place}.paragraphs[{j}]", paragraph
+    for i, article in enumerate(_get(everything, "data", list, str(path))):
+        where = f"{path}: data[{i}]"
+        for j, paragraph in enumerate(_get(article, "paragraphs", list, where)):
+            yield f"{where}.paragraphs[{j}]", paragraph
 
 
 def _read_question(
-    entry: Mapping[str, Any], context: Context, place: str, limits: Limits, is_training: bool
+    entry: Mapping[str, Any], context: Context, where: str, limits: Limits, is_training: bool
 ) -> Question:
-    text = _take(entry, "question", str, place)
-    tokens = read_question_text(text, limits.question_tokens, place)
+    text = _get(entry, "question", str, where)
+    tokens = read_question_text(text, limits.question_tokens, where)
     answers = entry.get("answers") or []
-    texts = tuple(_take(answer, "text", str, f"{place}.answers") for answer in answers)
-    name = entry.get("id")
+    texts = tuple(_get(answer, "text", str, f"{where}.answers") for answer in answers)
+    question_id = entry.get("id")
     if not is_training:
-        return Question(text, tokens, context, texts, name=name)
+        return Question(text, tokens, context, texts, id=question_id)
     if not texts:
         raise DataError(
-            f"{place}: no answer, expected one in answers to learn from; leave the question out "
-            "(questions that the text does not answer, as in SQuAD 2.0, are not for this model)"
+            f"{where}: no answer, expected one for training (unanswerable questions, as in SQuAD "
+            "2.0, are not supported)"
         )
-    start = _take(answers[0], "answer_start", int, f"{place}.answers[0]")
+    start = _get(answers[0], "answer_start", int, f"{where}.answers[0]")
     found = context.text[start : start + len(texts[0])]
     if found != texts[0] or not texts[0]:
         raise DataError(
-            f"{place}.answers[0]: the context has {found!r} at answer_start {start}, expected "
-            f"{texts[0]!r}; mend the place or the text"
+            f"{where}.answers[0]: the context has {found!r} at answer_start {start}, expected "
+            f"{texts[0]!r}"
         )
     span = context.find(start, start + len(texts[0]))
-    return Question(text, tokens, context, texts, span, name)
+    return Question(text, tokens, context, texts, span, question_id)
 
 
-def _take(mapping: object, key: str, kind: type[Value], place: str) -> Value:
+def _get(mapping: object, key: str, kind: type[Value], where: str) -> Value:
     value = mapping.get(key) if isinstance(mapping, Mapping) else None
     if not isinstance(value, kind):
         shown = "nothing" if value is None else f"{str(value)[:40]!r}"
-        raise DataError(
-            f"{place}: {shown} at {key!r}, expected {kind.__name__} as in SQuAD 1.1; mend the "
-            "file, or name another"
-        )
+        raise DataError(f"{where}: {shown} at {key!r}, expected {kind.__name__} as in SQuAD 1.1")
     return value

@@ -1,31 +1,32 @@
-"""The arguments of a predicate as CoNLL's scorer of roles (srl-eval) counts them.
+"""The metric of SRL: F1 of arguments as CoNLL's scorer (srl-eval) counts them.
 
-In: IOB2 labels. Out: arguments, each a role and its pieces, and precision, recall and F1 of many.
-A piece that is labelled C-X goes on with the last X before it, and is X itself where there is none:
-an argument of several pieces is right if all of them are, and is one argument. R-X, a pronoun that
-stands for X, is an argument of its own. The predicate, V with its pieces, does not count.
+In: IOB2 labels. Out: arguments (a role and its spans), and precision, recall and F1. A span labeled
+C-X continues the last X before it, and is an X itself where there is none. An argument of several
+spans is one argument, and correct if all its spans are. R-X, a reference to X, is an argument of
+its own. The predicate, V with its continuations, is not counted.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from elmo.tasks.spans import read_spans, score_spans
+from elmo.tasks.metrics import f1
+from elmo.tasks.spans import read_spans
 from elmo.tasks.srl.data import PREDICATE
+from elmo.tasks.tagging.metrics import score_spans
 
-Pieces = tuple[tuple[int, int], ...]  # of each its first token and the one after its last
-Argument = tuple[Pieces, str]
+Argument = tuple[tuple[tuple[int, int], ...], str]  # its spans and its role
 
-CONTINUED = "C-"
+CONTINUATION = "C-"
 
 
 def read_arguments(labels: Sequence[str]) -> list[Argument]:
-    """The arguments of a predicate, in the order of their starts."""
+    """The arguments of a predicate, ordered by start."""
     arguments: list[Argument] = []
-    last: dict[str, int] = {}  # of each role the number of its last argument
+    last: dict[str, int] = {}  # role -> number of its last argument
     for start, stop, kind in read_spans(labels):
-        role = kind.removeprefix(CONTINUED)
+        role = kind.removeprefix(CONTINUATION)
         if kind != role and role in last:
-            pieces, _ = arguments[last[role]]
-            arguments[last[role]] = ((*pieces, (start, stop)), role)
+            spans, _ = arguments[last[role]]
+            arguments[last[role]] = ((*spans, (start, stop)), role)
             continue
         last[role] = len(arguments)
         arguments.append((((start, stop),), role))
@@ -35,8 +36,19 @@ def read_arguments(labels: Sequence[str]) -> list[Argument]:
 def score_arguments(
     gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]
 ) -> dict[str, float]:
-    """Precision, recall and F1 in percent of propositions' labels, and the F1 of each role."""
+    """Precision, recall and F1 of the arguments of propositions, and the F1 of each role."""
     return score_spans(
         [read_arguments(labels) for labels in gold],
         [read_arguments(labels) for labels in predicted],
+    )
+
+
+def score_predicates(
+    gold: Mapping[tuple[str, ...], set[int]], predicted: Mapping[tuple[str, ...], set[int]]
+) -> float:
+    """F1 of predicates, given as the positions in each distinct sentence."""
+    return f1(
+        sum(len(gold[tokens] & predicted[tokens]) for tokens in gold),
+        sum(map(len, predicted.values())),
+        sum(map(len, gold.values())),
     )

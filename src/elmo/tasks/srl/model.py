@@ -1,9 +1,8 @@
-"""Semantic roles: who did what to whom, for each predicate of a sentence.
+"""Semantic role labeling (SRL): the arguments of each predicate of a sentence.
 
-The model of the paper (He et al. 2017): [x; ELMo; whether this token is the predicate], LSTM layers
-that read in turns from both sides, and the best labels that make whole spans (Viterbi). A small
-head beside it finds the predicates of raw text; it learns from the same vectors but changes none.
-Data: CoNLL columns with PropBank's roles. Metric: F1 of arguments as CoNLL's scorer counts.
+The paper's model (He et al. 2017): [x; ELMo; predicate indicator], LSTM layers of alternating
+direction, and Viterbi decoding under IOB2 constraints. A small second head finds the predicates of
+raw text; its gradients do not reach the rest of the model. Data: data.py. Metric: metrics.py.
 Shapes: S distinct sentences, B rows (a sentence and a predicate), T tokens, D width, K labels.
 """
 
@@ -20,11 +19,11 @@ from elmo.errors import DataError
 from elmo.settings import not_positive, raise_problems
 from elmo.tasks.config import ElmoConfig, OptimiserConfig, TaskConfig, TrainConfig, not_shares
 from elmo.tasks.inputs import TokenVectors
-from elmo.tasks.nn.alternating_lstm import AlternatingLstm
-from elmo.tasks.nn.crf import constraints, viterbi
-from elmo.tasks.spans import f1, may_follow_iob2, read_spans
+from elmo.tasks.nn.crf import transition_constraints, viterbi
+from elmo.tasks.nn.lstm import AlternatingLSTM
+from elmo.tasks.spans import may_follow_iob2, read_spans
 from elmo.tasks.srl.data import Proposition, read_propositions
-from elmo.tasks.srl.metrics import read_arguments, score_arguments
+from elmo.tasks.srl.metrics import read_arguments, score_arguments, score_predicates
 from elmo.tasks.task import Inventory, Task, TaskModel
 from elmo.text.lines import LineFormat, split_line
 
@@ -33,20 +32,20 @@ from elmo.text.lines import LineFormat, split_line
 class SrlDataConfig:
     """How files are read: columns are counted from 0."""
 
-    word_column: Annotated[int, "where the words are"] = 3
-    first_column: Annotated[int, "that of the first predicate's arguments"] = 8
-    n_last_columns: Annotated[int, "after the last predicate's, such as coreference"] = 0
+    word_column: Annotated[int, "of the words"] = 3
+    first_column: Annotated[int, "of the first predicate's arguments"] = 8
+    n_last_columns: Annotated[int, "columns after the last predicate's, such as coreference"] = 0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SrlModelConfig:
     """The network."""
 
-    dim: Annotated[int, "cells of a layer"] = 128
-    n_layers: Annotated[int, "LSTM layers, in turns from the start and from the end"] = 4
-    indicator_dim: Annotated[int, "width of what says whether a token is the predicate"] = 100
-    dropout: Annotated[float, "of the vectors at the input, and of each layer's output"] = 0.1
-    finder_dim: Annotated[int, "width of the head that finds predicates in raw text"] = 64
+    dim: Annotated[int, "LSTM cells of each layer"] = 128
+    n_layers: Annotated[int, "LSTM layers, of alternating direction"] = 4
+    indicator_dim: Annotated[int, "width of the predicate indicator embedding"] = 100
+    dropout: Annotated[float, "of the input vectors, and of each layer's output"] = 0.1
+    finder_dim: Annotated[int, "hidden width of the predicate finder for raw text"] = 64
 
     def __post_init__(self) -> None:
         """Check the numbers."""
@@ -59,8 +58,8 @@ class SrlConfig(TaskConfig):
     """All settings."""
 
     elmo: ElmoConfig | None = field(default_factory=lambda: ElmoConfig(dropout=0.1))
-    # A tenth of PropBank's EWT, 252 steps: F1 21 on dev with this rate, 11 with 0.001 and twice the
-    # batch.
+    # Measured on a tenth of PropBank EWT, 252 steps: dev F1 21 with this rate, 11 with 0.001 and
+    # twice the batch size.
     optimiser: OptimiserConfig = field(
         default_factory=lambda: OptimiserConfig(learning_rate=4e-3, halve_after=2)
     )
@@ -71,24 +70,24 @@ class SrlConfig(TaskConfig):
 
 @dataclass(frozen=True, slots=True)
 class Roles:
-    """What the model says of an example: the labels of its predicate, or of all it has found."""
+    """A prediction: the labels of the given predicate, or of all predicates found."""
 
-    found: tuple[int, ...]  # the tokens that it takes for predicates
-    labels: dict[int, list[str]]  # of each predicate that was asked for, in IOB2
+    found: tuple[int, ...]  # positions of the predicates that the model finds
+    labels: dict[int, list[str]]  # IOB2 labels of each predicate
 
 
 @dataclass(frozen=True)
-class _Read:
-    """Distinct sentences as the network sees them."""
+class _SentenceVectors:
+    """The input vectors of distinct sentences."""
 
     vectors: Tensor  # (S, T, D)
-    at_output: Tensor  # (S, T, E): what ELMo adds there, if anything
+    at_output: Tensor  # (S, T, E): ELMo at the output; E is 0 without
     lengths: Tensor  # (S,)
     mask: Tensor  # (S, T)
 
 
-class RoleLabeller(TaskModel[Proposition, Roles]):
-    """Alternating LSTMs over a sentence with one predicate pointed out."""
+class RoleLabeler(TaskModel[Proposition, Roles]):
+    """Alternating LSTMs over a sentence with one marked predicate."""
 
     def __init__(self, tokens: TokenVectors, labels: Sequence[str], config: SrlConfig) -> None:
         super().__init__(tokens)
@@ -96,36 +95,37 @@ class RoleLabeller(TaskModel[Proposition, Roles]):
         self._labels = list(labels)
         self._ids = {label: number for number, label in enumerate(labels)}
         self._dropout = model.dropout
-        self._constraints = constraints(labels, may_follow_iob2)
+        self._constraints = transition_constraints(labels, may_follow_iob2)
         self.indicator = nn.Embedding(2, model.indicator_dim)
         width = tokens.input_dim + model.indicator_dim
-        self.encoder = AlternatingLstm(width, model.dim, model.n_layers, model.dropout)
+        self.encoder = AlternatingLSTM(width, model.dim, model.n_layers, model.dropout)
         self.scores = nn.Linear(self.encoder.output_dim + tokens.output_dim, len(labels))
         self.finder = nn.Conv1d(tokens.input_dim, model.finder_dim, 3, padding=1)
         self.finder_scores = nn.Linear(model.finder_dim, 1)
 
     def loss(self, examples: Sequence[Proposition]) -> Tensor:
-        """Of a token's label; and of the head that finds predicates, which has its own weights."""
-        read, sentence_ids = self._read(examples)
+        """The mean loss of the tokens' labels plus that of the predicate finder."""
+        sentences, sentence_ids = self._encode(examples)
         predicates = [example.predicate for example in examples]
         assert None not in predicates
-        scores, lengths = self._score(read, sentence_ids, [p or 0 for p in predicates])
+        scores, lengths = self._score(sentences, sentence_ids, [p or 0 for p in predicates])
         label_ids = [
             torch.tensor([self._ids[label] for label in example.labels or ()])
             for example in examples
         ]
         mask = torch.arange(scores.shape[1], device=lengths.device) < lengths[:, None]
         loss = cross_entropy(scores[mask], torch.cat(label_ids).to(scores.device))
-        is_predicate = torch.zeros_like(read.mask, dtype=torch.float32)
+        is_predicate = torch.zeros_like(sentences.mask, dtype=torch.float32)
         for example, k in zip(examples, sentence_ids, strict=True):
             is_predicate[k, list(example.predicates)] = 1
-        found = self._score_predicates(read)
-        return loss + binary_cross_entropy_with_logits(found[read.mask], is_predicate[read.mask])
+        found = self._score_predicates(sentences)
+        mask = sentences.mask
+        return loss + binary_cross_entropy_with_logits(found[mask], is_predicate[mask])
 
     def predict(self, examples: Sequence[Proposition]) -> list[Roles]:
-        """The labels of each example's predicate, or of all that are found in its sentence."""
-        read, sentence_ids = self._read(examples)
-        is_found = (self._score_predicates(read) > 0) & read.mask
+        """The labels of each example's predicate, or of all predicates found in its sentence."""
+        sentences, sentence_ids = self._encode(examples)
+        is_found = (self._score_predicates(sentences) > 0) & sentences.mask
         found = [tuple(row.nonzero()[:, 0].tolist()) for row in is_found]
         rows = [
             (number, k, predicate)
@@ -135,69 +135,71 @@ class RoleLabeller(TaskModel[Proposition, Roles]):
         answers = [Roles(found[k], {}) for k in sentence_ids]
         if not rows:
             return answers
-        scores, lengths = self._score(read, [k for _, k, _ in rows], [p for *_, p in rows])
+        scores, lengths = self._score(sentences, [k for _, k, _ in rows], [p for *_, p in rows])
         paths = viterbi(scores.cpu(), lengths.cpu(), self._constraints)
         for (number, _, predicate), path in zip(rows, paths, strict=True):
             answers[number].labels[predicate] = [self._labels[label_id] for label_id in path]
         return answers
 
-    def _read(self, examples: Sequence[Proposition]) -> tuple[_Read, list[int]]:
-        """Each sentence once, however many of its predicates there are; and which one a row has."""
-        places: dict[tuple[str, ...], int] = {}
-        sentence_ids = [places.setdefault(e.tokens, len(places)) for e in examples]
-        batch = self.tokens.read(list(places))
+    def _encode(self, examples: Sequence[Proposition]) -> tuple[_SentenceVectors, list[int]]:
+        """Each distinct sentence once, and the number of each example's sentence."""
+        numbers: dict[tuple[str, ...], int] = {}
+        sentence_ids = [numbers.setdefault(e.tokens, len(numbers)) for e in examples]
+        batch = self.tokens.read(list(numbers))
         vectors = self.tokens(batch)
         at_output = self.tokens.add_at_output(vectors[..., :0], batch)
-        return _Read(vectors, at_output, batch.lengths, batch.mask), sentence_ids
+        sentences = _SentenceVectors(vectors, at_output, batch.lengths, batch.mask)
+        return sentences, sentence_ids
 
     def _score(
-        self, read: _Read, sentence_ids: Sequence[int], predicates: Sequence[int]
+        self, sentences: _SentenceVectors, sentence_ids: Sequence[int], predicates: Sequence[int]
     ) -> tuple[Tensor, Tensor]:
         """Scores of the labels (B, T, K), and lengths (B,)."""
-        lengths = read.lengths[list(sentence_ids)]
+        lengths = sentences.lengths[list(sentence_ids)]
         n_tokens = int(lengths.max())
-        vectors = read.vectors[list(sentence_ids), :n_tokens]
+        vectors = sentences.vectors[list(sentence_ids), :n_tokens]
         is_predicate = torch.zeros(vectors.shape[:2], dtype=torch.int64, device=vectors.device)
         is_predicate[range(len(predicates)), list(predicates)] = 1
         x = torch.cat([vectors, self.indicator(is_predicate)], dim=-1)
         hidden = self.encoder(dropout(x, self._dropout, self.training), lengths)
-        at_output = read.at_output[list(sentence_ids), :n_tokens]
+        at_output = sentences.at_output[list(sentence_ids), :n_tokens]
         return self.scores(torch.cat([hidden, at_output], dim=-1)), lengths
 
-    def _score_predicates(self, read: _Read) -> Tensor:
-        """Above zero where a token seems to be a predicate, (S, T)."""
-        vectors = read.vectors.detach().transpose(1, 2)  # the paper's model learns nothing from it
+    def _score_predicates(self, sentences: _SentenceVectors) -> Tensor:
+        """Logits of being a predicate, (S, T)."""
+        # Detached, so that the rest of the model is trained as in the paper.
+        vectors = sentences.vectors.detach().transpose(1, 2)
         return torch.as_tensor(
             self.finder_scores(relu(self.finder(vectors)).transpose(1, 2))[..., 0]
         )
 
 
 class SemanticRoles(Task[SrlConfig, Proposition, Roles]):
-    """Arguments of given predicates; of raw text, also the predicates."""
+    """Arguments of given predicates; in raw text, of predicates that the model finds."""
 
     name = "srl"
     metric = "f1"
 
     def defaults(self) -> SrlConfig:
-        """As the paper's, with half of the layers and fewer cells, for two cores; Adam."""
+        """The paper's settings with half of the layers, fewer cells, and Adam."""
         return SrlConfig()
 
     def read(self, path: Path, config: SrlConfig, *, is_training: bool) -> list[Proposition]:
-        """The propositions of a file in columns; a sentence without predicates has none."""
+        """The propositions of a file; sentences without predicates have none."""
         data = config.data
         columns = (data.word_column, data.first_column, data.n_last_columns)
         propositions = list(read_propositions(path, *columns))
         if not propositions:
             raise DataError(
-                f"{path}: no predicate, expected a token a line and a column for each predicate; "
-                "name another file, or set data.first_column"
+                f"{path}: no predicate, expected one token per line and a column for each "
+                "predicate; see data.first_column"
             )
         return propositions
 
     def read_text(
         self, lines: Iterable[str], line_format: LineFormat = "paragraphs"
     ) -> Iterator[Proposition]:
-        """The sentences of each line; after a tab, if there is one, their predicates."""
+        """The sentences of each line; after an optional tab their predicates."""
         for number, line in enumerate(lines, start=1):
             text, _, listed = line.partition("\t")
             sentences = [tuple(sentence.tokens) for sentence in split_line(text, line_format)]
@@ -205,8 +207,8 @@ class SemanticRoles(Task[SrlConfig, Proposition, Roles]):
             unknown = words.difference(*sentences)
             if unknown:
                 raise DataError(
-                    f"line {number}: no word {min(unknown)!r} before the tab, expected predicates "
-                    "that are words of the text; write them as they stand there"
+                    f"line {number}: the predicate {min(unknown)!r} is not a word of the text "
+                    "before the tab"
                 )
             for tokens in sentences:
                 predicates = tuple(k for k, token in enumerate(tokens) if token in words)
@@ -214,7 +216,7 @@ class SemanticRoles(Task[SrlConfig, Proposition, Roles]):
                     yield Proposition(tokens, predicate, predicates=predicates)
 
     def sentences(self, example: Proposition) -> Sequence[Sequence[str]]:
-        """One."""
+        """The sentence itself."""
         return [example.tokens]
 
     def inventory(self, examples: Sequence[Proposition], config: SrlConfig) -> Inventory:
@@ -222,14 +224,14 @@ class SemanticRoles(Task[SrlConfig, Proposition, Roles]):
         kinds = sorted({kind for e in examples for *_, kind in read_spans(e.labels or ())})
         return {"labels": ["O", *(f"{prefix}-{kind}" for kind in kinds for prefix in "BI")]}
 
-    def build(self, config: SrlConfig, tokens: TokenVectors, inventory: Inventory) -> RoleLabeller:
-        """The network at its start values."""
-        return RoleLabeller(tokens, inventory["labels"], config)
+    def build(self, config: SrlConfig, tokens: TokenVectors, inventory: Inventory) -> RoleLabeler:
+        """The network with initial weights."""
+        return RoleLabeler(tokens, inventory["labels"], config)
 
     def score(
         self, examples: Sequence[Proposition], predictions: Sequence[Roles]
     ) -> dict[str, float]:
-        """F1 of arguments of the predicates given; and how well predicates would be found."""
+        """F1 of the arguments of given predicates, and F1 of the predicates that would be found."""
         gold = [example.labels or () for example in examples]
         labels = [
             prediction.labels[example.predicate or 0]
@@ -237,15 +239,10 @@ class SemanticRoles(Task[SrlConfig, Proposition, Roles]):
         ]
         found = {e.tokens: set(p.found) for e, p in zip(examples, predictions, strict=True)}
         known = {example.tokens: set(example.predicates) for example in examples}
-        counts = (
-            sum(len(known[tokens] & found[tokens]) for tokens in known),
-            sum(map(len, found.values())),
-            sum(map(len, known.values())),
-        )
-        return score_arguments(gold, labels) | {"predicate_f1": f1(*counts)}
+        return score_arguments(gold, labels) | {"predicate_f1": score_predicates(known, found)}
 
     def show(self, example: Proposition, prediction: Roles) -> str:
-        """A line for each predicate, its arguments in brackets; the text alone if there is none."""
+        """One line per predicate, its arguments in brackets; the text if there is none."""
         lines = [
             f"{example.tokens[predicate]}: {_bracket(example.tokens, labels)}"
             for predicate, labels in prediction.labels.items()
@@ -253,14 +250,14 @@ class SemanticRoles(Task[SrlConfig, Proposition, Roles]):
         return "\n".join(lines or [" ".join(example.tokens)]) + "\n"
 
     def to_mapping(self, example: Proposition, prediction: Roles) -> dict[str, Any]:
-        """Tokens, and of each predicate its labels and arguments."""
+        """Tokens, and the labels and arguments of each predicate."""
         frames = [
             {
                 "predicate": predicate,
                 "labels": labels,
                 "arguments": [
-                    {"role": role, "spans": [list(piece) for piece in pieces]}
-                    for pieces, role in read_arguments(labels)
+                    {"role": role, "spans": [list(span) for span in spans]}
+                    for spans, role in read_arguments(labels)
                 ],
             }
             for predicate, labels in prediction.labels.items()

@@ -58,11 +58,11 @@ def test_what_is_wrong_is_named_by_file_and_line(tmp_path, name, content, line, 
         read_pairs(tmp_path / name, is_training=True)
 
 
-def test_raw_text_needs_two_sentences_a_line():
+def test_raw_text_needs_two_sentences_per_line():
     task = find_task("nli")
     pairs = task.read_text(["A dog runs.\tIt isn't asleep", "", "alone"])
     assert next(pairs) == SentencePair(PAIR.premise, PAIR.hypothesis)
-    with pytest.raises(DataError, match="line 3: 'alone' is one sentence"):
+    with pytest.raises(DataError, match="line 3: 'alone', expected two sentences"):
         next(pairs)
 
 

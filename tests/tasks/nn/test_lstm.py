@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from elmo.tasks.nn.alternating_lstm import AlternatingLstm
+from elmo.tasks.nn.lstm import AlternatingLSTM
 
 
 def read_slowly(encoder, x):
@@ -28,7 +28,7 @@ def read_slowly(encoder, x):
 @pytest.mark.parametrize("n_layers", [1, 2, 3, 4])
 def test_rows_of_any_length_are_read_in_turns_from_both_sides(n_layers):
     torch.manual_seed(1)
-    encoder = AlternatingLstm(5, 4, n_layers).double().eval()
+    encoder = AlternatingLSTM(5, 4, n_layers).double().eval()
     x = torch.randn(3, 6, 5, dtype=torch.float64)
     lengths = torch.tensor([6, 1, 4])
     found = encoder(x, lengths)
@@ -38,7 +38,7 @@ def test_rows_of_any_length_are_read_in_turns_from_both_sides(n_layers):
 
 def test_dropout_is_the_same_at_all_tokens_of_a_row():
     torch.manual_seed(1)
-    encoder = AlternatingLstm(5, 40, 1, dropout=0.5)
+    encoder = AlternatingLSTM(5, 40, 1, dropout=0.5)
     found = encoder(torch.randn(2, 6, 5), torch.tensor([6, 6]))
     is_dropped = found == 0
     assert is_dropped.any()
