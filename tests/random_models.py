@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from elmo.models import model_folder
 from elmo.models.formats import bilm_hdf5, bilm_options
+from elmo.text.word_encoder import Lexicon, WordReader
 
 # All of Unicode, lone surrogates included, as text from the web has it.
 WORDS = st.text(st.characters(exclude_categories=()), max_size=12)
@@ -107,3 +108,8 @@ def build_bilm(options, weights):
     config = bilm_options.read_options(json.dumps(options), "options.json")
     state = bilm_hdf5.read_weights(hdf5_bytes(weights), config, "weights.hdf5")
     return model_folder.assemble(config, state, "weights.hdf5")
+
+
+def encode_batch(sentences, max_characters, widest_filter=1):
+    """Sentences as a batch of bytes."""
+    return WordReader(Lexicon(), max_characters, widest_filter).batch(sentences)

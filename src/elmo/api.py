@@ -25,6 +25,7 @@ from elmo.inference.scoring import Scorer, Substitute
 from elmo.models import formats, model_folder
 from elmo.models.model_folder import Model
 from elmo.network.bilm import BiLM
+from elmo.text.batches import windows
 from elmo.text.lines import Text, as_sentences, check_tokens
 from elmo.text.tokenizer import Sentence
 
@@ -215,18 +216,15 @@ class Elmo:
         self, texts: Iterable[Text], n_texts: int | None
     ) -> Iterator[list[list[Sentence]]]:
         """Texts as sentences, `n_texts` at a time or as many as fit into a window."""
-        bytes_per_token = self.n_layers * self.output_dim * 4
-        window: list[list[Sentence]] = []
-        n_bytes = 0
-        for text in texts:
-            sentences = as_sentences(text)
-            window.append(sentences)
-            n_bytes += bytes_per_token * sum(len(sentence.tokens) + 2 for sentence in sentences)
-            if len(window) == n_texts or (n_texts is None and n_bytes >= WINDOW_BYTES):
-                yield window
-                window, n_bytes = [], 0
-        if window:
-            yield window
+        split = map(as_sentences, texts)
+        if n_texts is not None:
+            return windows(split, lambda _: 1, n_texts)
+        token_bytes = self.n_layers * self.output_dim * 4
+        return windows(
+            split,
+            lambda text: token_bytes * sum(len(sentence.tokens) + 2 for sentence in text),
+            WINDOW_BYTES,
+        )
 
     def _join(self, text: list[Sentence], arrays: list[NDArray[np.float32]]) -> Embedded:
         """The sentences of a text as one result."""

@@ -14,9 +14,8 @@ from elmo.errors import ConfigError, DataError
 from elmo.inference.embedder import BATCH_TOKENS
 from elmo.inference.long_sentences import run_in_chunks
 from elmo.network.config import BiLMConfig
-from elmo.text.characters import encode_batch
 from tests.conftest import ROOT, TINY_OPTIONS
-from tests.random_models import build_bilm, random_weights
+from tests.random_models import build_bilm, encode_batch, random_weights
 
 UNCHANGED = build_bilm(TINY_OPTIONS, random_weights(TINY_OPTIONS))
 

@@ -8,10 +8,9 @@ from hypothesis import strategies as st
 
 from elmo.network.bilm import BiLM, carry_over
 from elmo.network.config import BiLMConfig, CharCnnConfig, LstmConfig
-from elmo.text.characters import encode_batch
 from tests import reference
 from tests.conftest import TINY_OPTIONS
-from tests.random_models import SENTENCES, build_bilm, options, random_weights
+from tests.random_models import SENTENCES, build_bilm, encode_batch, options, random_weights
 
 UNCHANGED = build_bilm(TINY_OPTIONS, random_weights(TINY_OPTIONS))
 

@@ -5,7 +5,7 @@ import torch
 from elmo.network import kernels
 from elmo.network.bilm import BiLM, BiLMState
 from elmo.network.config import tiny
-from elmo.text.characters import encode_batch
+from tests.random_models import encode_batch
 
 SENTENCES = [["I", "took", "a", "bow", "."], ["bow"], ["a", "bow", "and", "arrow"]]
 

@@ -12,7 +12,7 @@ import pytest
 
 from elmo.errors import CheckpointError, ConfigError, DataError, ElmoError
 from elmo.tasks import load_tagger
-from elmo.tasks.batches import batches_by_length, draw_share, training_batches
+from elmo.tasks.batches import draw_share, training_batches
 from elmo.tasks.learner import Progress
 from elmo.tasks.saved import open_task
 from elmo.training.budget import Budget
@@ -182,8 +182,6 @@ def test_every_example_comes_once_an_epoch_with_its_like():
         )
     assert epochs[0] != epochs[1]
     assert epochs[0] == training_batches(lengths, 16, seed=1, epoch=0)
-    in_order = batches_by_length(lengths, 7)
-    assert sorted(k for batch in in_order for k in batch) == list(range(200))
 
 
 def test_a_share_is_drawn_by_the_seed_and_takes_units_as_wholes():

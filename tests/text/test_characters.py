@@ -1,4 +1,4 @@
-"""The byte table: ids of any word, and batches of them."""
+"""The byte table: ids of any word."""
 
 import numpy as np
 import pytest
@@ -6,16 +6,13 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elmo.errors import DataError
 from elmo.text.characters import (
     Marker,
-    batch_of_char_ids,
     count_truncated,
-    encode_batch,
     encode_words,
     warn_truncated,
 )
-from tests.random_models import SENTENCES, WORDS
+from tests.random_models import WORDS, encode_batch
 from tests.reference import marker_characters, word_characters
 
 ANY_TEXT = st.text(st.characters(exclude_categories=()))
@@ -73,50 +70,6 @@ def test_words_over_48_bytes_are_counted(word, is_truncated):
 def test_the_warning_says_how_many_and_how_long():
     with pytest.warns(UserWarning, match="3 words are longer than 48 bytes"):
         warn_truncated(3, 50)
-
-
-@given(st.lists(SENTENCES, max_size=5))
-def test_a_batch_spells_its_sentences_between_markers(sentences):
-    batch = encode_batch(sentences, 50, 3)
-    begin, end = encode_words(list(Marker), 50, 50)
-    assert batch.lengths.tolist() == [len(words) + 2 for words in sentences]
-    assert batch.mask.sum(1).tolist() == batch.lengths.tolist()
-    assert len(torch.unique(batch.char_ids, dim=0)) == len(batch.char_ids), "each word once"
-    for places, words in zip(batch.word_index, sentences, strict=True):
-        found = batch.char_ids[places[: len(words) + 2]]
-        width = found.shape[1]
-        expected = torch.stack([begin, *(encode_words([w], 50, 50)[0] for w in words), end])
-        assert torch.equal(found, expected[:, :width])
-
-
-@given(st.lists(SENTENCES, min_size=1, max_size=5), st.integers(0, 3))
-def test_given_ids_make_the_same_batch_as_their_words(sentences, n_more_places):
-    n_places = max(map(len, sentences)) + n_more_places
-    char_ids = torch.zeros(len(sentences), n_places, 50, dtype=torch.int64)
-    for row, words in zip(char_ids, sentences, strict=True):
-        row[: len(words)] = encode_words(words, 50, 50)
-    expected = encode_batch(sentences, 50, 50)
-    found = batch_of_char_ids(char_ids)
-    assert torch.equal(found.lengths, expected.lengths)
-    for k, length in enumerate(expected.lengths):
-        assert torch.equal(
-            found.char_ids[found.word_index[k, :length]],
-            expected.char_ids[expected.word_index[k, :length]],
-        )
-
-
-@pytest.mark.parametrize(
-    ("char_ids", "found"),
-    [
-        (torch.zeros(2, 50, dtype=torch.int64), r"\(2, 50\)"),
-        (torch.zeros(1, 2, 50), "float32"),
-        (torch.full((1, 2, 50), 262), "262"),
-        (torch.full((1, 2, 50), -1), "-1"),
-    ],
-)
-def test_ids_that_are_none_are_refused(char_ids, found):
-    with pytest.raises(DataError, match=found):
-        batch_of_char_ids(char_ids)
 
 
 @given(WORDS)

@@ -17,10 +17,10 @@ from elmo.network.bilm import BiLM
 from elmo.network.config import BiLMConfig, CharCnnConfig, LstmConfig, tiny
 from elmo.settings import from_mapping
 from elmo.settings import to_mapping as mapping_of
-from elmo.text.characters import Marker, encode_batch, encode_words
+from elmo.text.characters import Marker, encode_words
 from elmo.text.vocabulary import Vocabulary
 from elmo.text.word_encoder import FIRST_CHARACTER, Lexicon, LexiconConfig, WordReader
-from tests.random_models import SENTENCES, WORDS
+from tests.random_models import SENTENCES, WORDS, encode_batch
 
 LEXICON = Lexicon(Vocabulary.of_words(["bow", "東京", "the"]), ("b", "o", "w", "東", "é", "\u2028"))
 N_WORDS, N_CHARACTERS = len(LEXICON.words), len(LEXICON.characters)

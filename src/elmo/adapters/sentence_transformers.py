@@ -17,7 +17,7 @@ from elmo.api import Elmo
 from elmo.errors import needs_extra
 from elmo.models import model_folder
 from elmo.models.model_folder import Model
-from elmo.text.characters import Batch
+from elmo.text.batches import Batch
 from elmo.text.tokenizer import split_text
 
 with needs_extra("sentence-transformers"):

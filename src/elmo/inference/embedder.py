@@ -6,6 +6,7 @@ too long for that runs in chunks.
 """
 
 from collections.abc import Iterator, Sequence
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,8 @@ from torch import Tensor
 from elmo.inference.long_sentences import Write, run_in_chunks
 from elmo.inference.token_vector_cache import WordMemory
 from elmo.network.bilm import BiLM, BiLMOutput, BiLMState, carry_over
-from elmo.text.characters import Marker, Word
+from elmo.text.batches import batches_by_length, marker_numbers, number_words
+from elmo.text.characters import Word
 
 Array = NDArray[np.float32]
 Tokens = Sequence[str]
@@ -43,7 +45,7 @@ class Embedder:
     ) -> list[Array]:
         """The layers of each sentence, each from a fresh state, or from the one of `start`."""
         layers: list[Array | None] = [None] * len(sentences)
-        for batch in batches_by_length(sentences, batch_size):
+        for batch in length_batches(sentences, batch_size):
             tokens = [sentences[k] for k in batch]
             if len(tokens[0]) > BATCH_TOKENS:
                 layers[batch[0]] = self._embed_long(tokens[0], start)
@@ -122,12 +124,8 @@ class Embedder:
 
     def _read_joined(self, sentences: Sequence[Tokens]) -> tuple[Tensor, Tensor, Tensor]:
         """Token vectors (U, P), the sentences' words one after the other (N,), lengths (B,)."""
-        distinct: dict[Word, int] = {Marker.BEGIN_SENTENCE: 0, Marker.END_SENTENCE: 1}
-        joined: list[int] = []
-        for words in sentences:
-            joined.append(0)
-            joined.extend([distinct.setdefault(word, len(distinct)) for word in words])
-            joined.append(1)
+        distinct = marker_numbers()
+        joined = [k for words in sentences for k in (0, *number_words(words, distinct), 1)]
         vectors = self.memory.vectors(list(distinct))
         lengths = [len(words) + 2 for words in sentences]
         return (
@@ -164,18 +162,9 @@ def _without_markers(output: BiLMOutput, sentences: Sequence[Tokens]) -> list[Ar
     return [layers[:, k, 1 : len(words) + 1].copy() for k, words in enumerate(sentences)]
 
 
-def batches_by_length(
+def length_batches(
     sentences: Sequence[Tokens], batch_size: int | None = None
 ) -> Iterator[list[int]]:
     """Numbers of sentences that run side by side: like lengths together, longest first."""
-    by_length = sorted(range(len(sentences)), key=lambda k: -len(sentences[k]))
-    batch: list[int] = []
-    n_tokens = 0
-    for k in by_length:
-        n_tokens += len(sentences[k]) + 2
-        if batch and (n_tokens > BATCH_TOKENS or len(batch) == batch_size):
-            yield batch
-            batch, n_tokens = [], len(sentences[k]) + 2
-        batch.append(k)
-    if batch:
-        yield batch
+    lengths = [len(tokens) + 2 for tokens in sentences]
+    return batches_by_length(lengths, max_items=batch_size or inf, max_tokens=BATCH_TOKENS)

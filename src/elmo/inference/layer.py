@@ -15,7 +15,7 @@ from torch.nn.functional import dropout
 
 from elmo.network.bilm import BiLM
 from elmo.network.scalar_mix import ScalarMix
-from elmo.text.characters import Batch
+from elmo.text.batches import Batch
 from elmo.text.lines import check_tokens
 
 

@@ -14,13 +14,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from elmo.errors import CheckpointError, ConfigError
-from elmo.inference.embedder import Embedder, Tokens, batches_by_length
+from elmo.inference.embedder import Embedder, Tokens, length_batches
 from elmo.inference.long_sentences import CHUNK_TOKENS
 from elmo.inference.occurrence import Occurrence
 from elmo.inference.results import Reading, Scored, ScoredSentence
 from elmo.models.model_folder import Model
 from elmo.network.bilm import BiLMState, Packing
 from elmo.network.softmax import Head
+from elmo.text.batches import windows
 from elmo.text.lines import Text, as_sentences
 from elmo.text.vocabulary import BEGIN, END, RESERVED, UNKNOWN
 
@@ -220,7 +221,7 @@ class Scorer:
     def score(self, sentences: Sequence[Tokens]) -> list[ScoredSentence]:
         """Score sentences, each from a fresh state."""
         found: dict[int, ScoredSentence] = {}
-        for batch in batches_by_length(sentences):
+        for batch in length_batches(sentences):
             tokens = [sentences[k] for k in batch]
             scored = self._score(tokens, predict(self._embedder, tokens))
             found.update(zip(batch, scored, strict=True))
@@ -232,7 +233,7 @@ class Scorer:
         if k < 1:
             raise ConfigError(f"{k} substitutes are asked for, expected at least 1; ask for more")
         found: dict[int, list[Substitute]] = {}
-        for batch in batches_by_length([occurrence.tokens for occurrence in occurrences]):
+        for batch in length_batches([occurrence.tokens for occurrence in occurrences]):
             predictions = predict(self._embedder, [occurrences[place].tokens for place in batch])
             rows = predictions.at([occurrences[place].position for place in batch])
             n_at_once = max(1, MOST_LOG_PROBABILITIES // len(self._vocabulary))
@@ -245,15 +246,8 @@ class Scorer:
         if state == "carry":
             yield from self._score_on(sentences)
             return
-        window: list[Tokens] = []
-        n_tokens = 0
-        for tokens in sentences:
-            window.append(tokens)
-            n_tokens += len(tokens)
-            if n_tokens >= WINDOW_TOKENS:
-                yield from self.score(window)
-                window, n_tokens = [], 0
-        yield from self.score(window)
+        for window in windows(sentences, len, WINDOW_TOKENS):
+            yield from self.score(window)
 
     def _score_on(self, sentences: Iterable[Tokens]) -> Iterator[ScoredSentence]:
         """Score sentences one after the other, each from the state that the last one left."""

@@ -16,7 +16,8 @@ from torch.nn.functional import dropout
 from elmo.network.char_cnn import CharCNN, Highway
 from elmo.network.config import BiLMConfig
 from elmo.network.lstm import LayerState, LstmLayer, run_layers
-from elmo.text.characters import N_CHARACTERS, Batch
+from elmo.text.batches import Batch
+from elmo.text.characters import N_CHARACTERS
 from elmo.text.word_encoder import FIRST_CHARACTER, Lexicon, LexiconConfig, WordReader
 
 

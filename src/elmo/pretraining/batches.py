@@ -19,6 +19,7 @@ from torch import Tensor
 from elmo.models.model_folder import Model
 from elmo.network.config import Direction
 from elmo.pretraining.corpus import TokenCache
+from elmo.text.batches import marker_numbers, number_words
 from elmo.text.characters import Marker, Word
 from elmo.text.vocabulary import BEGIN, END, Vocabulary
 from elmo.text.word_encoder import WordReader
@@ -71,9 +72,9 @@ def pack_sentences(
     sentences: Sequence[Sequence[str]], encoder: WordEncoder, directions: Sequence[Direction]
 ) -> StreamBatch:
     """Whole sentences, each from its start, for models to be measured on; longest first."""
-    known = known_markers()
+    known = marker_numbers()
     ordered = sorted(sentences, key=len, reverse=True)
-    items = [[0, *(known.setdefault(word, len(known)) for word in words), 1] for words in ordered]
+    items = [[0, *number_words(words, known), 1] for words in ordered]
     lines = {"forward": items, "backward": [row[::-1] for row in items]}
     n_steps = len(ordered[0]) + 1
     batch_sizes = [sum(len(words) + 1 > step for words in ordered) for step in range(n_steps)]
@@ -109,11 +110,6 @@ def make_batch(
         None if resets is None else tuple(torch.from_numpy(rows.astype(bool)) for rows in resets),
         batch_sizes,
     )
-
-
-def known_markers() -> dict[Word, int]:
-    """The places that the sentence markers have in every batch."""
-    return {Marker.BEGIN_SENTENCE: 0, Marker.END_SENTENCE: 1}
 
 
 def _pack(
@@ -191,7 +187,7 @@ class Streams:
 
     def batch(self, step: int, rows: slice = slice(None)) -> StreamBatch:
         """What some of the rows read in this step."""
-        known = known_markers()
+        known = marker_numbers()
         lines = [self._read_row(row, step, known) for row in range(self.n_rows)[rows]]
         by_direction = list(zip(*lines, strict=True))
         return make_batch(
@@ -279,7 +275,7 @@ def _walk(
     """Read segment after segment; each item predicts the next one of its segment."""
     line = _Line([], [], [])
     for items, is_reset in zip(segments, resets, strict=True):
-        places = [known.setdefault(item, len(known)) for item in items]
+        places = number_words(items, known)
         line.inputs.extend(places[:-1])
         line.targets.extend(places[1:])
         line.resets.extend([is_reset] + [False] * (len(places) - 2))

@@ -19,6 +19,7 @@ from elmo.network.bilm import BiLM
 from elmo.network.softmax import Head
 from elmo.pretraining.batches import WordEncoder, pack_sentences
 from elmo.pretraining.corpus import TokenCache
+from elmo.text.batches import batches_by_length, windows
 from elmo.text.lines import LineFormat, read_sentences
 from elmo.text.vocabulary import UNKNOWN
 
@@ -131,26 +132,9 @@ def _nll_of_directions(
 
 
 def _batches(sentences: Iterable[Sequence[str]]) -> Iterator[list[Sequence[str]]]:
-    """Sentences of like length together, about as many positions each time."""
-    waiting: list[Sequence[str]] = []
-    n_waiting = 0
-    for sentence in sentences:
-        waiting.append(sentence)
-        n_waiting += len(sentence) + 1
-        if n_waiting >= BATCHES_SORTED * POSITIONS_AT_ONCE:
-            yield from _cut(waiting)
-            waiting, n_waiting = [], 0
-    yield from _cut(waiting)
-
-
-def _cut(sentences: list[Sequence[str]]) -> Iterator[list[Sequence[str]]]:
-    batch: list[Sequence[str]] = []
-    n_positions = 0
-    for sentence in sorted(sentences, key=len):
-        if batch and n_positions + len(sentence) + 1 > POSITIONS_AT_ONCE:
-            yield batch
-            batch, n_positions = [], 0
-        batch.append(sentence)
-        n_positions += len(sentence) + 1
-    if batch:
-        yield batch
+    """Sentences of similar length together, about as many positions each time."""
+    limit = BATCHES_SORTED * POSITIONS_AT_ONCE
+    for window in windows(sentences, lambda words: len(words) + 1, limit):
+        lengths = [len(words) + 1 for words in window]
+        for batch in batches_by_length(lengths, max_tokens=POSITIONS_AT_ONCE, longest_first=False):
+            yield [window[k] for k in batch]

@@ -24,6 +24,7 @@ from elmo.search.graph import require_usearch, write_graphs
 from elmo.search.index import FIRST_TOKENS, SENTENCES, SETTINGS, WordIndex, index_settings, one_mix
 from elmo.search.vectors import ROWS_AT_ONCE, IndexedVectors, new_vectors
 from elmo.search.words import write_words
+from elmo.text.batches import number_words
 
 # A smaller text is compared as a whole in some milliseconds.
 GRAPH_FROM = 20_000
@@ -87,8 +88,7 @@ def _write_tokens(
             tokens = embedded.tokens
             append(tokens)
             first_tokens.write(n_tokens.to_bytes(8, "little"))
-            word_numbers = [numbers.setdefault(word, len(numbers)) for word in tokens]
-            put(embedded.layers, np.array(word_numbers, np.int64))
+            put(embedded.layers, np.array(number_words(tokens, numbers), np.int64))
             n_tokens += len(tokens)
             bar.update(len(tokens))
             if graph_from is not None and n_tokens >= graph_from:

@@ -24,12 +24,6 @@ def training_batches(
     return [batches[k] for k in random.permutation(len(batches))]
 
 
-def batches_by_length(lengths: Sequence[int], batch_size: int) -> list[list[int]]:
-    """All examples, longest first."""
-    order = sorted(range(len(lengths)), key=lambda k: -lengths[k])
-    return [order[start : start + batch_size] for start in range(0, len(order), batch_size)]
-
-
 def draw_share(units: Sequence[Hashable], share: float, seed: int) -> list[int]:
     """The numbers of the examples whose unit is among a share of all units, at least one."""
     distinct = list(dict.fromkeys(units))

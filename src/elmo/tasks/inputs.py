@@ -21,6 +21,7 @@ from elmo.network.scalar_mix import ScalarMix
 from elmo.tasks.config import CharsConfig, ElmoConfig, TaskConfig
 from elmo.tasks.layer_cache import LayerSource, Tokens
 from elmo.tasks.word_table import WordTable
+from elmo.text.batches import number_words
 from elmo.text.characters import encode_words
 
 
@@ -87,9 +88,7 @@ class TokenVectors(nn.Module):
     def read_joined(self, rows: Sequence[Sequence[Tokens]]) -> TokenBatch:
         """A row for each list of sentences, such as a paragraph; ELMo sees each sentence alone."""
         distinct: dict[str, int] = {}
-        places = [
-            [distinct.setdefault(word, len(distinct)) for word in chain(*row)] for row in rows
-        ]
+        places = [number_words(chain(*row), distinct) for row in rows]
         lengths = np.array([len(row) for row in places])
         index = np.zeros((len(rows), lengths.max(initial=0)), dtype=np.int64)
         index[np.arange(index.shape[1]) < lengths[:, None]] = list(chain(*places))

@@ -25,12 +25,12 @@ from elmo.files.atomic import atomic_folder
 from elmo.models.model_folder import fill, write_tensors
 from elmo.settings import from_mapping, to_mapping
 from elmo.tasks import find_task
-from elmo.tasks.batches import batches_by_length
 from elmo.tasks.config import TaskConfig
 from elmo.tasks.inputs import TokenVectors
 from elmo.tasks.layer_cache import LayerSource
 from elmo.tasks.task import AnyModel, AnyTask, Inventory
 from elmo.tasks.word_table import WordList, WordTable
+from elmo.text.batches import batches_by_length
 from elmo.text.vocabulary import read_list, write_list
 
 FORMAT_VERSION = 1
@@ -69,7 +69,7 @@ class TrainedTask:
         lengths = [self.task.length(example) for example in examples]
         predictions: list[Any] = [None] * len(examples)
         with self._hold_layers(examples):
-            for batch in batches_by_length(lengths, self.config.train.batch_size):
+            for batch in batches_by_length(lengths, max_items=self.config.train.batch_size):
                 found = self.model.predict([examples[k] for k in batch])
                 for k, prediction in zip(batch, found, strict=True):
                     predictions[k] = prediction

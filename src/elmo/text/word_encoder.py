@@ -17,13 +17,11 @@ from torch import Tensor
 
 from elmo.errors import ConfigError, DataError
 from elmo.settings import not_positive, raise_problems
+from elmo.text.batches import Batch, batch_of_char_ids, batch_sentences
 from elmo.text.characters import (
     NO_CHARACTER,
-    Batch,
     Marker,
     Word,
-    batch_of_char_ids,
-    batch_sentences,
     count_truncated,
     encode_words,
     warn_truncated,

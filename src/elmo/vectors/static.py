@@ -21,6 +21,7 @@ from elmo.errors import ConfigError, DataError
 from elmo.files.atomic import atomic_write
 from elmo.files.text_files import read_whole_lines
 from elmo.inference.results import Layers
+from elmo.text.batches import number_words
 from elmo.text.lines import LineFormat, read_sentences
 from elmo.text.vocabulary import read_list
 
@@ -160,7 +161,7 @@ def of_text(
     totals = np.zeros((1024, elmo.output_dim))
     counts = np.zeros(1024, dtype=np.int64)
     for embedded in elmo.stream(sentences):
-        places = [rows.setdefault(token, len(rows)) for token in embedded.tokens]
+        places = number_words(embedded.tokens, rows)
         while len(rows) > len(counts):
             totals, counts = (np.concatenate([a, np.zeros_like(a)]) for a in (totals, counts))
         np.add.at(totals, places, embedded.vectors(layers))

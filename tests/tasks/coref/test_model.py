@@ -11,7 +11,6 @@ from elmo.tasks.coref.model import (
     DISTANCES,
     SpanRanker,
     build_clusters,
-    group_by_length,
     list_spans,
     prune_spans,
 )
@@ -41,17 +40,6 @@ def random_sentences(n_tokens, seed=0):
 def test_spans_stay_within_their_sentence_and_width():
     spans = list_spans([3, 1, 2], 2).T.tolist()
     assert spans == [[0, 0], [0, 1], [1, 1], [1, 2], [2, 2], [3, 3], [4, 4], [4, 5], [5, 5]]
-
-
-def test_sentences_that_are_padded_together_are_of_like_length():
-    lengths = [3, 40, 1, 7, 5, 20, 2, 9, 200, 6]
-    groups = group_by_length(lengths, 60)
-    assert sorted(number for group in groups for number in group) == list(range(len(lengths)))
-    for group in groups:
-        longest = max(lengths[k] for k in group)
-        assert len(group) == 1 or len(group) * longest <= 60
-        assert all(2 * lengths[k] >= longest for k in group)
-    assert len(groups) < len(lengths)
 
 
 def plain_pruning(spans, scores, n_kept):

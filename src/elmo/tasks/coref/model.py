@@ -45,6 +45,7 @@ from elmo.tasks.coref.metrics import score_clusters
 from elmo.tasks.inputs import TokenVectors
 from elmo.tasks.nn.lstm import BiLSTM
 from elmo.tasks.task import Inventory, Task, TaskModel
+from elmo.text.batches import batches_by_length
 from elmo.text.lines import LineFormat, split_line
 
 # Sizes of blocks that are computed at once: they bound the memory for a document of any length.
@@ -187,7 +188,8 @@ class SpanRanker(TaskModel[Document, Clusters]):
         """Each sentence is encoded on its own, in batches of similar length."""
         lengths = [len(tokens) for tokens in sentences]
         stops = list(accumulate(lengths))
-        groups = group_by_length(lengths, TOKENS_AT_ONCE)
+        # Little is padding: a sentence is at least half as long as the longest of its batch.
+        groups = list(batches_by_length(lengths, max_padded_tokens=TOKENS_AT_ONCE, min_ratio=0.5))
         encoded = [self._encode_batch([sentences[k] for k in group]) for group in groups]
         positions = [p for k in chain(*groups) for p in range(stops[k] - lengths[k], stops[k])]
         order = torch.tensor(positions, device=self.tokens.device).argsort()
@@ -253,22 +255,6 @@ class SpanRanker(TaskModel[Document, Clusters]):
         ).relu()
         scores: Tensor = self.pair(dropout(hidden, rate, rate > 0))[..., 0]
         return scores
-
-
-def group_by_length(lengths: Sequence[int], n_at_most: int) -> list[list[int]]:
-    """Batches of row numbers, longest first, of at most `n_at_most` padded tokens.
-
-    A row is at least half as long as the longest of its batch. A longer row is a batch of its own.
-    """
-    groups: list[list[int]] = []
-    longest = 0
-    for number in sorted(range(len(lengths)), key=lambda k: -lengths[k]):
-        is_full = groups and (len(groups[-1]) + 1) * longest > n_at_most
-        if is_full or 2 * lengths[number] < longest or not groups:
-            groups.append([])
-            longest = lengths[number]
-        groups[-1].append(number)
-    return groups
 
 
 def list_spans(lengths: Sequence[int], max_width: int) -> Tensor:

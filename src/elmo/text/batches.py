@@ -1,0 +1,145 @@
+"""Sentences as batches: distinct words numbered, sentences of similar length together.
+
+In: sentences of tokens, or their lengths. Out: the number of each word among the distinct ones,
+the sentences of each batch, or a padded `Batch`. Used by inference, pre-training and tasks.
+Shapes: B sentences, T tokens, U distinct words, C characters.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from math import inf
+from typing import TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from elmo.errors import DataError
+from elmo.text.characters import N_CHARACTERS, NO_CHARACTER, Marker, Word, encode_words
+
+Item = TypeVar("Item")
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Sentences side by side: the distinct words once, and where each of them stands."""
+
+    char_ids: Tensor  # (U, C), as the model's word encoder gives them
+    word_index: Tensor  # (B, T), a row of char_ids; 0 where padded
+    lengths: Tensor  # (B,)
+
+    @property
+    def mask(self) -> Tensor:
+        """True where a token stands, (B, T)."""
+        places = torch.arange(self.word_index.shape[1], device=self.lengths.device)
+        return places < self.lengths[:, None]
+
+    def to(self, device: torch.device | str) -> "Batch":
+        """The same batch on another device."""
+        return Batch(self.char_ids.to(device), self.word_index.to(device), self.lengths.to(device))
+
+
+def marker_numbers() -> dict[Word, int]:
+    """A new table of distinct words that holds the sentence markers as 0 and 1."""
+    return {Marker.BEGIN_SENTENCE: 0, Marker.END_SENTENCE: 1}
+
+
+def number_words(words: Iterable[Item], distinct: dict[Item, int]) -> list[int]:
+    """The number of each word in `distinct`, to which new words are added."""
+    return [distinct.setdefault(word, len(distinct)) for word in words]
+
+
+def batches_by_length(
+    lengths: Sequence[int],
+    *,
+    max_items: float = inf,
+    max_tokens: float = inf,
+    max_padded_tokens: float = inf,
+    min_ratio: float = 0.0,
+    longest_first: bool = True,
+) -> Iterator[list[int]]:
+    """Batches of items of similar length, as positions in `lengths`; equal ones keep their order.
+
+    `max_padded_tokens` counts each item as long as the longest of its batch; `min_ratio` is the
+    least ratio of an item's length to that one. An item that is too long is a batch by itself.
+    """
+    batch: list[int] = []
+    n_tokens = longest = 0
+    for k in sorted(range(len(lengths)), key=lengths.__getitem__, reverse=longest_first):
+        longest = max(longest, lengths[k])
+        if batch and (
+            len(batch) >= max_items
+            or n_tokens + lengths[k] > max_tokens
+            or (len(batch) + 1) * longest > max_padded_tokens
+            or lengths[k] < min_ratio * longest
+        ):
+            yield batch
+            batch, n_tokens, longest = [], 0, lengths[k]
+        batch.append(k)
+        n_tokens += lengths[k]
+    if batch:
+        yield batch
+
+
+def windows(items: Iterable[Item], size: Callable[[Item], int], limit: int) -> Iterator[list[Item]]:
+    """Items in order, in lists that end with the item that brings their size to the limit.
+
+    A window is what is sorted by length at a time, so that a stream needs bounded memory.
+    """
+    window: list[Item] = []
+    total = 0
+    for item in items:
+        window.append(item)
+        total += size(item)
+        if total >= limit:
+            yield window
+            window, total = [], 0
+    if window:
+        yield window
+
+
+def batch_sentences(
+    sentences: Sequence[Sequence[str]], encode: Callable[[Sequence[Word]], Tensor]
+) -> Batch:
+    """Sentences with their markers as a batch; an empty sentence is its two markers."""
+    distinct = marker_numbers()
+    rows = [number_words(words, distinct) for words in sentences]
+    lengths = np.array([len(row) + 2 for row in rows], dtype=np.int64)
+    word_index = np.zeros((len(rows), lengths.max(initial=0)), dtype=np.int64)
+    for place, row in zip(word_index, rows, strict=True):
+        place[1 : len(row) + 1] = row
+        place[len(row) + 1] = 1
+    return Batch(
+        encode(list(distinct)),
+        torch.from_numpy(word_index),
+        torch.from_numpy(lengths),
+    )
+
+
+def batch_of_char_ids(char_ids: Tensor) -> Batch:
+    """A batch of given ids (B, T, C), such as `batch_to_ids` makes, with markers added.
+
+    A place whose ids are all NO_CHARACTER holds no word; words come first in each row.
+    """
+    _check_char_ids(char_ids)
+    n_sentences, n_places, n_columns = char_ids.shape
+    is_word = (char_ids != NO_CHARACTER).any(-1)  # (B, T)
+    lengths = is_word.sum(1)
+    markers = encode_words(list(Marker), n_columns, n_columns).to(char_ids.device)
+    words, place = torch.unique(
+        torch.cat([markers, char_ids.reshape(-1, n_columns)]), dim=0, return_inverse=True
+    )
+    index = torch.full((n_sentences, n_places + 2), int(place[0]), device=char_ids.device)
+    index[:, 1:-1] = place[2:].reshape(n_sentences, n_places)
+    index[torch.arange(n_sentences, device=char_ids.device), lengths + 1] = place[1]
+    return Batch(words, index, lengths + 2)
+
+
+def _check_char_ids(char_ids: Tensor) -> None:
+    expected = "expected char ids (B, T, C) as batch_to_ids makes them; give these or token lists"
+    if char_ids.dim() != 3 or char_ids.is_floating_point():
+        raise DataError(f"a {char_ids.dtype} tensor {tuple(char_ids.shape)}, {expected}")
+    if char_ids.numel():
+        lowest, highest = (int(bound) for bound in torch.aminmax(char_ids))
+        if lowest < NO_CHARACTER or highest >= N_CHARACTERS:
+            raise DataError(f"char ids from {lowest} to {highest}, {expected}")
