@@ -69,6 +69,17 @@ def test_a_name_is_found_where_its_mention_is_with_the_pronoun(tmp_path, mention
     assert not any(each.is_predicted for each in decide(passage, [[mention, (5, 6)]]))
 
 
+def test_a_mention_that_merely_ends_with_the_name_is_another_mention(tmp_path):
+    text = "The father of Ann Lee met President Eve Ray. Then she left."
+    row = ["t-1", text, "she", "50", "Ann Lee", "14", "FALSE", "Eve Ray", "36", "TRUE", "url"]
+    (passage,) = read_gap(write(tmp_path, row))
+    father, president = (0, 5), (6, 9)
+    assert passage.tokens[slice(*father)] == ["The", "father", "of", "Ann", "Lee"]
+    assert passage.tokens[slice(*president)] == ["President", "Eve", "Ray"]
+    found = decide(passage, [[father, president, passage.pronoun.span]])
+    assert [each.is_predicted for each in found] == [False, True]
+
+
 def test_a_possessive_belongs_to_the_name(tmp_path):
     (passage,) = read_gap(write(tmp_path, FIELDS))
     assert passage.tokens[4:7] == ["Eve", "Ray", "'s"]

@@ -5,6 +5,7 @@ clusters. Out: passages as documents; scores equal to those of GAP's own scorer.
 """
 
 import csv
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +22,14 @@ GAP_COLUMNS = (
 )
 MASCULINE = ("he", "him", "his")
 POSSESSIVES = ("'s", "\u2019s", "'", "\u2019")
+# Words that may precede a name in a mention of the same person.
+TITLE = re.compile(
+    r"(mrs?|ms|miss|dr|doctor|prof|professor|sir|dame|lord|lady|count|countess|duke|duchess|king"
+    r"|queen|prince|princess|emperor|empress|saint|st|pope|bishop|archbishop|cardinal|reverend|rev"
+    r"|father|mother|brother|sister|aunt|uncle|president|chancellor|minister|senator|governor|mayor"
+    r"|judge|justice|general|colonel|major|captain|lieutenant|sergeant|admiral|commander)\.?",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True)
@@ -95,11 +104,15 @@ def decide(example: Document, predicted: Clusters) -> Iterator[Decision]:
 
 
 def is_mention_of(mention: Span, name: Span, tokens: Sequence[str]) -> bool:
-    """Whether a mention is a name, with or without a title before it and a possessive after it."""
+    """Whether a mention is a name, with or without titles before it and a possessive after it.
+
+    Other words before the name make it another mention: "the father of Ann Lee" is not Ann Lee.
+    """
     start, stop = mention
     if tokens[stop - 1] in POSSESSIVES:
         stop -= 1
-    return stop == name[1] and start <= name[0]
+    has_only_titles = all(TITLE.fullmatch(token) for token in tokens[start : name[0]])
+    return stop == name[1] and start <= name[0] and has_only_titles
 
 
 def score_decisions(decisions: Sequence[Decision]) -> dict[str, float]:
