@@ -30,9 +30,9 @@ from benchmarks.study.weights import find_weights
 from elmo.api import Elmo
 from elmo.errors import ElmoError
 from elmo.models import ENGLISH
+from elmo.models.identity import model_hash
 from elmo.tasks import TASKS, find_task
 from elmo.tasks.config import read_config
-from elmo.tasks.layer_cache import fingerprint
 from elmo.tasks.saved import open_task
 from elmo.tasks.train import train_task
 
@@ -55,7 +55,7 @@ class Places:
     @cached_property
     def bilm_sha256(self) -> str:
         """Of the biLM that runs with ELMo have if nothing else is said, or were tuned from."""
-        return fingerprint(Elmo.load(self.bilm or ENGLISH).bilm)
+        return model_hash(Elmo.load(self.bilm or ENGLISH).bilm)
 
     def find_bilm(self, variant: Variant) -> Path | None:
         """The biLM that a variant has, or that its own is tuned from; absent: the package's."""
@@ -70,7 +70,7 @@ class Places:
             return None
         if variant.weights is None:
             return self.bilm_sha256
-        return fingerprint(Elmo.load(self.find_bilm(variant)).bilm)
+        return model_hash(Elmo.load(self.find_bilm(variant)).bilm)
 
     def find(self, name: str) -> Path:
         """A file of the data, or a part that is made of one."""

@@ -13,6 +13,7 @@ from safetensors.torch import load_file, save_file
 
 from elmo.errors import CheckpointError, ConfigError, DataError, ElmoError, WriteError
 from elmo.models import model_folder
+from elmo.models.identity import file_hash
 from elmo.models.model_folder import CARD, CONFIG, VOCABULARY, WEIGHTS, Model
 from elmo.network.bilm import BiLM
 from elmo.network.config import BiLMConfig
@@ -116,15 +117,11 @@ def test_a_loaded_model_is_ready_to_embed_and_to_train(folder):
 
 def test_the_hash_is_that_of_the_file(folder, tmp_path, model):
     model_folder.save(tmp_path / "again", model)
-    assert model_folder.sha256(folder / WEIGHTS) == model_folder.sha256(
-        tmp_path / "again" / WEIGHTS
-    )
+    assert file_hash(folder / WEIGHTS) == file_hash(tmp_path / "again" / WEIGHTS)
     with torch.no_grad():
         next(model.bilm.parameters()).add_(1)
     model_folder.save(tmp_path / "again", model)
-    assert model_folder.sha256(folder / WEIGHTS) != model_folder.sha256(
-        tmp_path / "again" / WEIGHTS
-    )
+    assert file_hash(folder / WEIGHTS) != file_hash(tmp_path / "again" / WEIGHTS)
 
 
 def test_permissions_follow_the_umask(tmp_path, model):
@@ -227,10 +224,10 @@ def test_a_save_that_fails_leaves_the_older_model_and_nothing_else(folder, bilm)
 
     words = Unwritable(WORDS.words)
     broken = Model(bilm, build_head("full", len(words), 8), words)
-    before = model_folder.sha256(folder / WEIGHTS)
+    before = file_hash(folder / WEIGHTS)
     with pytest.raises(WriteError, match="no space left"):
         model_folder.save(folder, broken)
-    assert model_folder.sha256(folder / WEIGHTS) == before
+    assert file_hash(folder / WEIGHTS) == before
     assert [path.name for path in folder.parent.iterdir()] == [folder.name]
 
 

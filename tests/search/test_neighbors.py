@@ -115,6 +115,14 @@ def test_an_index_of_another_model_is_refused(model, tmp_path):
         WordIndex(tmp_path, other)
 
 
+def test_an_index_of_a_model_with_the_same_weights_and_other_clips_is_refused(model, tmp_path):
+    build_index(model, SENTENCES, tmp_path)
+    unclipped = {**TINY_OPTIONS, "lstm": {**TINY_OPTIONS["lstm"], "cell_clip": None}}
+    other = Elmo(Model(build_bilm(unclipped, random_weights(TINY_OPTIONS, seed=1))))
+    with pytest.raises(CheckpointError, match="another model"):
+        WordIndex(tmp_path, other)
+
+
 FILES = ["index.json", "sentences.jsonl", "sentences.starts", "first_tokens.bin", "layer-1.bin"]
 FILES += ["layer-2.bin", "products.bin", "word_of.bin", "words.jsonl", "words.starts", "words.bin"]
 FILES += ["word_lengths.bin", "rows.bin", "first_rows.bin"]

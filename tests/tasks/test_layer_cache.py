@@ -7,7 +7,7 @@ from elmo.api import Elmo
 from elmo.errors import ConfigError, WriteError
 from elmo.models.model_folder import Model
 from elmo.tasks.config import ElmoConfig
-from elmo.tasks.layer_cache import LayerSource, fingerprint
+from elmo.tasks.layer_cache import LayerSource
 from tests.conftest import TINY_OPTIONS
 from tests.random_models import build_bilm, random_weights
 
@@ -65,18 +65,6 @@ def test_other_models_states_and_sentences_have_other_files(elmo, corpus, tmp_pa
         n_before = len(list(tmp_path.iterdir()))
         LayerSource(model, ElmoConfig(state=state), tmp_path).keep(sentences)
         assert len(list(tmp_path.iterdir())) == n_before + 1
-
-
-def test_the_same_weights_have_the_same_fingerprint_in_any_format(elmo, official, tmp_path):
-    elmo.save(tmp_path / "folder")
-    found = {
-        fingerprint(opened.bilm)
-        for opened in (elmo, Elmo.load(official), Elmo.load(tmp_path / "folder"))
-    }
-    assert len(found) == 1
-    with np.errstate(all="ignore"):
-        next(elmo.bilm.parameters()).data.flatten()[3] += 1e-6
-    assert fingerprint(elmo.bilm) not in found
 
 
 def test_what_was_left_unfinished_is_not_taken_for_the_whole(source, corpus, tmp_path, monkeypatch):

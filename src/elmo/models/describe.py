@@ -1,20 +1,21 @@
-"""What a model file is, in words and numbers.
+"""Describe a model file.
 
-In: the path of a model, official or ours. Out: a flat mapping of names to plain values.
+In: the path of a model in any format. Out: a flat mapping of names to plain values.
 """
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from elmo.models import formats, model_folder
+from elmo.models import formats
+from elmo.models.identity import file_hash
 from elmo.settings import to_mapping
 
 
 def describe(
     path: Path, options: Path | None = None, vocabulary: Path | None = None
 ) -> dict[str, Any]:
-    """Open a model, and say what it is; the hash is that of the file with the weights."""
+    """Format, size and settings of a model; `sha256` is the hash of its weights file."""
     source = formats.find(path, options, vocabulary)
     model = formats.read(path, options, vocabulary)
     config = model.bilm.config
@@ -22,7 +23,7 @@ def describe(
         "path": str(path),
         "kind": source.kind,
         "weights": source.weights.name,
-        "sha256": model_folder.sha256(source.weights),
+        "sha256": file_hash(source.weights),
         "bytes": source.weights.stat().st_size,
         "n_parameters": model.bilm.n_parameters,
         "n_layers": config.lstm.n_layers + 1,

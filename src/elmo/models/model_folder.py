@@ -4,7 +4,6 @@ In: a `BiLM`, with its head and vocabulary if there are any. Out: a folder that 
 there at all; and back. The format has a version; a newer one is refused, not guessed at.
 """
 
-import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -157,25 +156,6 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
     except SafetensorError as error:
         raise OSError(str(error)) from error
     path.chmod(mode)  # safetensors gives other users no access, whatever the umask says
-
-
-def sha256(path: Path) -> str:
-    """The hash of a file, by which a model is known."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def fingerprint(bilm: BiLM) -> str:
-    """The hash of all that a network's vectors depend on, in whatever format it was kept."""
-    lexicon = bilm.reader.lexicon
-    words = None if lexicon.words is None else lexicon.words.words
-    digest = hashlib.sha256(
-        json.dumps([to_mapping(bilm.config), words, lexicon.characters]).encode()
-    )
-    for name, tensor in bilm.state_dict().items():
-        digest.update(name.encode())
-        digest.update(tensor.detach().cpu().contiguous().numpy())
-    return digest.hexdigest()
 
 
 def default_card(model: Model) -> str:

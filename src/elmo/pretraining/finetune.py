@@ -6,7 +6,6 @@ output words gets those of the text first: a head alone is trained, with the res
 """
 
 import dataclasses
-import hashlib
 import json
 from collections.abc import Mapping
 from contextlib import nullcontext
@@ -18,6 +17,7 @@ import torch
 
 from elmo.files.atomic import write_json
 from elmo.models import model_folder
+from elmo.models.identity import model_hash
 from elmo.models.model_folder import Model
 from elmo.network.softmax import build_head
 from elmo.pretraining.batches import WordEncoder
@@ -62,7 +62,7 @@ def finetune(
     run = RunFolder(out)
     identity = {
         "config": to_mapping(config),
-        "start_sha256": _fingerprint(start),
+        "start_sha256": model_hash(start.bilm, start.head, start.vocabulary),
         "train_sha256": texts.train.counts.sha256,
         "heldout_sha256": texts.heldout.counts.sha256,
     }
@@ -119,12 +119,3 @@ def _measure_once(model: Model, texts: Texts, path: Path) -> Perplexity:
     perplexity = measure(model.bilm, model.head, WordEncoder.of(model), sentences)
     write_json(path, dataclasses.asdict(perplexity))
     return perplexity
-
-
-def _fingerprint(model: Model) -> str:
-    """A hash of all weights: a run belongs to the model it started from."""
-    digest = hashlib.sha256()
-    for module in (model.bilm, model.head):
-        for tensor in module.state_dict().values() if module is not None else ():
-            digest.update(tensor.numpy())
-    return digest.hexdigest()

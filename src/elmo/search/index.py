@@ -7,7 +7,6 @@ Nothing is read before it is needed: all files are mapped into memory.
 Shapes: N tokens of the text, L+1 layers, D width, P projection.
 """
 
-import hashlib
 import json
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
@@ -16,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from elmo.api import Elmo
@@ -24,6 +22,7 @@ from elmo.errors import CheckpointError, ConfigError
 from elmo.files.mapped_jsonl import KeptLines
 from elmo.inference.occurrence import Occurrence
 from elmo.inference.results import Layers, layer_weights
+from elmo.models.identity import model_hash
 from elmo.network.bilm import BiLM
 from elmo.search.graph import WordGraph
 from elmo.search.vectors import IndexedVectors
@@ -74,8 +73,8 @@ class WordIndex:
         mix = settings.pop("layers", None) if isinstance(settings, dict) else None
         if settings != index_settings(elmo.bilm):
             raise CheckpointError(
-                f"{folder}: an index of another model or of another version of this package, "
-                "expected one of this model; build it again"
+                f"{folder}: the index of another model, or of another version of this package; "
+                "build it again with this model"
             )
         try:
             self.sentences: Sequence[list[str]] = KeptLines(folder / SENTENCES)
@@ -209,17 +208,7 @@ class WordIndex:
 
 def index_settings(bilm: BiLM) -> dict[str, Any]:
     """What tells whether an index is of this model and of this version of the package."""
-    return {"format_version": FORMAT_VERSION, "model": model_id(bilm)}
-
-
-def model_id(bilm: BiLM) -> str:
-    """A hash of a network's weights, which tells whether vectors are of this model."""
-    digest = hashlib.sha256()
-    for name, tensor in sorted(bilm.state_dict().items()):
-        digest.update(name.encode())
-        # As bytes: numpy has no bfloat16.
-        digest.update(tensor.cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
-    return digest.hexdigest()
+    return {"format_version": FORMAT_VERSION, "model": model_hash(bilm)}
 
 
 def one_mix(layers: Layers, n_layers: int) -> NDArray[np.float32]:

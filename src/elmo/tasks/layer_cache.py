@@ -8,21 +8,18 @@ Shapes: L chosen layers, T tokens, D width of a vector, N tokens of all sentence
 """
 
 import hashlib
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from tqdm import tqdm
 
 from elmo.api import Elmo
 from elmo.errors import ConfigError
 from elmo.files.atomic import atomic_folder
-from elmo.network.bilm import BiLM
-from elmo.settings import to_mapping
+from elmo.models.identity import model_hash
 from elmo.tasks.config import ElmoConfig
 
 Tokens = Sequence[str]
@@ -35,7 +32,7 @@ class LayerSource:
     def __init__(self, elmo: Elmo, config: ElmoConfig, folder: Path | None = None) -> None:
         """Nothing is kept without a folder."""
         self.elmo = elmo
-        self.bilm_sha256 = fingerprint(elmo.bilm)
+        self.bilm_sha256 = model_hash(elmo.bilm)
         self._state = config.state
         self._folder = folder
         self._layers, self._columns = _choose(elmo, config)
@@ -119,18 +116,6 @@ class LayerSource:
 def _distinct(sentences: Iterable[Tokens]) -> list[tuple[str, ...]]:
     """Each sentence once, where it first came."""
     return list(dict.fromkeys(map(tuple, sentences)))
-
-
-def fingerprint(bilm: BiLM) -> str:
-    """A hash of all that a biLM's numbers depend on, in whatever format it was read from."""
-    digest = hashlib.sha256(json.dumps(to_mapping(bilm.config), sort_keys=True).encode())
-    lexicon = bilm.reader.lexicon
-    lists = (lexicon.words.words if lexicon.words else (), lexicon.characters or ())
-    digest.update(json.dumps(lists).encode())
-    for name, tensor in sorted(bilm.state_dict().items()):
-        digest.update(name.encode())
-        digest.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy())
-    return digest.hexdigest()
 
 
 def hash_sentences(sentences: Iterable[Tokens]) -> str:

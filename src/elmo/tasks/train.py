@@ -11,6 +11,7 @@ import torch
 
 from elmo.api import Elmo
 from elmo.models import ENGLISH, model_folder
+from elmo.models.identity import file_hash
 from elmo.settings import to_mapping
 from elmo.tasks.batches import draw_share
 from elmo.tasks.config import TaskConfig
@@ -55,7 +56,7 @@ def train_task(
     run = RunFolder(out)
     identity: dict[str, Any] = {"task": task.name, "config": to_mapping(config)}
     for name, path in (("train", train), ("dev", dev), ("static", static)):
-        identity[f"{name}_sha256"] = None if path is None else model_folder.sha256(path)
+        identity[f"{name}_sha256"] = None if path is None else file_hash(path)
     identity["bilm_sha256"] = None if source is None else source.bilm_sha256
     with run.claim(identity):
         units = [task.unit(example) for example in examples["train"]]

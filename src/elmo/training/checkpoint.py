@@ -18,7 +18,8 @@ from torch import Tensor
 
 from elmo.errors import CheckpointError
 from elmo.files.atomic import atomic_folder, write_json
-from elmo.models.model_folder import sha256, write_tensors
+from elmo.models.identity import file_hash
+from elmo.models.model_folder import write_tensors
 
 TENSORS, NUMBERS, MANIFEST = "tensors.safetensors", "numbers.json", "manifest.json"
 N_KEPT = 2
@@ -41,7 +42,7 @@ def save_checkpoint(folder: Path, checkpoint: TrainingCheckpoint) -> Path:
     with atomic_folder(path, durable=True) as temporary:
         write_tensors(temporary / TENSORS, checkpoint.tensors)
         write_json(temporary / NUMBERS, checkpoint.numbers)
-        manifest = {name: sha256(temporary / name) for name in (TENSORS, NUMBERS)}
+        manifest = {name: file_hash(temporary / name) for name in (TENSORS, NUMBERS)}
         write_json(temporary / MANIFEST, manifest)
     for old in _find_all(folder)[:-N_KEPT]:
         shutil.rmtree(old)
@@ -75,6 +76,6 @@ def _step(path: Path) -> int:
 def _is_intact(path: Path) -> bool:
     try:
         manifest: Mapping[str, str] = json.loads((path / MANIFEST).read_text(encoding="utf-8"))
-        return all(sha256(path / name) == expected for name, expected in manifest.items())
+        return all(file_hash(path / name) == expected for name, expected in manifest.items())
     except (OSError, ValueError):
         return False

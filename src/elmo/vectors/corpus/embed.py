@@ -19,7 +19,7 @@ from elmo.api import Elmo
 from elmo.errors import DataError
 from elmo.files.remote import Place, find_place
 from elmo.inference.results import layer_weights
-from elmo.models.model_folder import fingerprint
+from elmo.models.identity import model_hash
 from elmo.text.lines import LineFormat
 from elmo.vectors.corpus.shards import Shard, Wanted, check_apart, exclusive_output, find_finished
 from elmo.vectors.corpus.units import Unit, cut_corpus
@@ -72,7 +72,7 @@ def embed_corpus(
         out=target.address,
         model=_from_anywhere(model),
         options=None if options is None else _from_anywhere(options),
-        model_sha256=fingerprint(elmo.bilm),
+        model_sha256=model_hash(elmo.bilm),
         lines=lines,
         layers=layers,
         dtype=dtype,

@@ -25,7 +25,7 @@ from elmo.errors import CheckpointError, ConfigError, WriteError, needs_extra
 from elmo.files.atomic import atomic_write, recover
 from elmo.files.locks import exclusive
 from elmo.files.remote import Place, find_place
-from elmo.models.model_folder import fingerprint
+from elmo.models.identity import model_hash
 from elmo.text.lines import LineFormat
 from elmo.vectors.corpus.units import Unit, read_unit
 from elmo.vectors.embed_file import Precision, embed_entries, make_entry, no_vectors
@@ -43,7 +43,7 @@ class Wanted:
     out: str
     model: str
     options: str | None
-    model_sha256: str  # `checkpoint.fingerprint`: the same model may lie elsewhere on each machine
+    model_sha256: str  # its path may differ between machines
     lines: LineFormat
     layers: str
     dtype: Precision
@@ -95,7 +95,7 @@ class ShardWriter:
     @cached_property
     def _elmo(self) -> Elmo:
         opened = Elmo.load(self._wanted.model, options=self._wanted.options)
-        if fingerprint(opened.bilm) != self._wanted.model_sha256:
+        if model_hash(opened.bilm) != self._wanted.model_sha256:
             raise CheckpointError(
                 f"{self._wanted.model}: another model than the one that this run began with; "
                 "expected the same on every machine; copy it there again"
