@@ -49,12 +49,14 @@ def test_matrices_stored_in_half_the_bits_are_computed_with_as_if_rounded() -> N
     layers = stored(batch).layers
     assert layers.dtype == torch.float32
     assert stored.stacks["forward_layers"][0].input_weight.dtype == torch.bfloat16
-    torch.testing.assert_close(layers, rounded(batch).layers, atol=1e-5, rtol=0)
+    # Where the processor multiplies bfloat16, what the matrices are multiplied with is rounded too.
+    near = 0.01 if kernels.multiplies_bfloat16() else 1e-5
+    torch.testing.assert_close(layers, rounded(batch).layers, atol=near, rtol=0)
     assert 1e-5 < float((layers - exact).abs().max()) < 0.02
     # The plain path, which double precision takes, computes with them in the same way.
     for parameter in (*stored.char_cnn.parameters(), *stored.stacks.parameters()):
         parameter.data = parameter.data if parameter.dtype == torch.bfloat16 else parameter.double()
-    torch.testing.assert_close(stored(batch).layers.float(), layers, atol=1e-5, rtol=0)
+    torch.testing.assert_close(stored(batch).layers.float(), layers, atol=near, rtol=0)
 
 
 def test_a_device_without_numbers_gives_the_shapes() -> None:

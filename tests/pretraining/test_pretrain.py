@@ -116,8 +116,9 @@ def train(texts, out, *more, n_steps=12):
         ["optimiser.kind=adagrad"],
         ["head.kind=full", "stream.backward=same_rows", "stream.reset=document"],
         ["head.kind=adaptive", "stream.reset=never", "train.n_accumulate=2"],
+        ["train.dtype=bfloat16"],
     ],
-    ids=["adamw", "adagrad", "full", "adaptive"],
+    ids=["adamw", "adagrad", "full", "adaptive", "bfloat16"],
 )
 def test_a_run_that_lost_its_last_steps_repeats_them_bit_for_bit(texts, tmp_path, more):
     train(texts, tmp_path / "whole", *more)

@@ -30,10 +30,10 @@ class Highway(nn.Module):
         """(U, F) -> (U, F)."""
         if kernels.can_run_highway(self.transform, self.gate, x):
             return kernels.run_highway(self.transform, self.gate, x)
-        # Weights may be stored in fewer bits than are computed with.
-        gate = torch.sigmoid(linear(x, self.gate.weight.to(x.dtype), self.gate.bias))
-        transformed = torch.relu(linear(x, self.transform.weight.to(x.dtype), self.transform.bias))
-        return torch.lerp(x, transformed, gate)
+        # Weights may be stored in fewer bits than are computed with, and autocast gives fewer.
+        gate = linear(x, self.gate.weight.to(x.dtype), self.gate.bias).to(x.dtype)
+        transform = linear(x, self.transform.weight.to(x.dtype), self.transform.bias).to(x.dtype)
+        return torch.lerp(x, torch.relu(transform), torch.sigmoid(gate))
 
 
 class CharCNN(nn.Module):

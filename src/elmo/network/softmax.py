@@ -159,9 +159,13 @@ class SampledSoftmax(FullSoftmax):
         if not self.has_sparse_gradients:
             return super().loss(hidden, targets, generator)
         negatives = draw_negatives(len(self.weight), self.n_negatives, generator)
-        loss: Tensor = _SampledLoss.apply(  # type: ignore[no-untyped-call]
-            hidden, self.weight, self.bias, targets, negatives
-        )
+        device = hidden.device.type
+        is_autocast = torch.is_autocast_enabled(device)
+        dtype = torch.get_autocast_dtype(device) if is_autocast else self.weight.dtype
+        with torch.autocast(device, enabled=False):
+            loss: Tensor = _SampledLoss.apply(  # type: ignore[no-untyped-call]
+                hidden.to(self.weight.dtype), self.weight, self.bias, targets, negatives, dtype
+            )
         return loss
 
 
@@ -206,7 +210,8 @@ class _SampledLoss(torch.autograd.Function):
     """The sampled loss with its gradient made in the same pass, some tokens at a time.
 
     The logits (N, S) are the largest thing in a training step; here they are never whole, never
-    kept, and the words' gradients are sparse: rows for the targets and the negatives alone.
+    kept, and the words' gradients are sparse: rows for the targets and the negatives alone. The
+    products with the negatives are made in `dtype`, the rest in float32.
     """
 
     @staticmethod
@@ -217,15 +222,16 @@ class _SampledLoss(torch.autograd.Function):
         bias: Tensor,
         targets: Tensor,
         negatives: Negatives,
+        dtype: torch.dtype,
     ) -> Tensor:
         """() from (N, P), (V, P), (V,), (N,) and the sample."""
         ids = torch.from_numpy(negatives.ids).to(targets.device)  # (S,), rising
-        negative_weight = weight[ids]  # (S, P)
+        negative_weight = weight[ids].to(dtype)  # (S, P)
         negative_bias = bias[ids] - negatives.log_expected(ids)  # (S,)
         target_weight = weight[targets]  # (N, P)
         target_bias = bias[targets] - negatives.log_expected(targets)  # (N,)
         grad_hidden = torch.empty_like(hidden)
-        grad_negative_weight = torch.zeros_like(negative_weight)
+        grad_negative_weight = torch.zeros_like(negative_weight, dtype=weight.dtype)
         grad_negative_bias = torch.zeros_like(negative_bias)
         grad_target_bias = torch.empty_like(target_bias)
         loss = hidden.new_zeros(())
@@ -234,7 +240,7 @@ class _SampledLoss(torch.autograd.Function):
             rows = slice(start, start + n_at_once)
             some = hidden[rows]  # (n, P)
             target_logits = (some * target_weight[rows]).sum(-1) + target_bias[rows]  # (n,)
-            logits = torch.addmm(negative_bias, some, negative_weight.T)  # (n, S)
+            logits = _logits(some, negative_weight, negative_bias)  # (n, S)
             _leave_out_targets(logits, ids, targets[rows])
             highest = torch.maximum(logits.amax(-1), target_logits)
             scores = logits.sub_(highest[:, None]).exp_()  # (n, S)
@@ -244,11 +250,12 @@ class _SampledLoss(torch.autograd.Function):
             # The gradient of a logit is its probability, less one for the word that came.
             grad_target = target_scores / total - 1
             grad_target_bias[rows] = grad_target
-            torch.mm(scores, negative_weight, out=grad_hidden[rows])
+            rounded = scores.to(dtype)  # nothing new where it is float32
+            grad_hidden[rows] = rounded @ negative_weight
             grad_hidden[rows].div_(total[:, None]).addcmul_(
                 grad_target[:, None], target_weight[rows]
             )
-            grad_negative_weight.addmm_(scores.T, some / total[:, None])
+            _add_product(grad_negative_weight, rounded.T, some / total[:, None])
             grad_negative_bias.addmv_(scores.T, total.reciprocal())
         grad_target_weight = grad_target_bias[:, None] * hidden
         ctx.save_for_backward(
@@ -272,7 +279,23 @@ class _SampledLoss(torch.autograd.Function):
             torch.sparse_coo_tensor(ids[None], grad_bias * scale, size[:1], check_invariants=False),
             None,
             None,
+            None,
         )
+
+
+def _logits(hidden: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """(n, S), the product in the weight's dtype, the bias added in its own."""
+    if hidden.dtype == weight.dtype:
+        return torch.addmm(bias, hidden, weight.T)
+    return (hidden.to(weight.dtype) @ weight.T).add(bias)
+
+
+def _add_product(total: Tensor, left: Tensor, right: Tensor) -> None:
+    """total += left @ right, the product in the left's dtype."""
+    if total.dtype == left.dtype:
+        total.addmm_(left, right)
+    else:
+        total += left @ right.to(left.dtype)
 
 
 def _leave_out_targets(logits: Tensor, ids: Tensor, targets: Tensor) -> None:

@@ -111,11 +111,10 @@ class Learner:
         is_half = self._config.train.dtype == "bfloat16"
         with torch.autocast(self._processes.device.type, torch.bfloat16, enabled=is_half):
             hidden, state = self._reader(batch, self._state.rows(slice(own.start, own.stop)))
-        if is_half:
-            hidden = hidden.float()
-        # Negatives are the same for all processes and parts, as if the batch were one.
-        generator = np.random.default_rng((self._config.train.seed, step))
-        return self._head.loss(hidden, torch.cat(batch.targets), generator), state
+            # Negatives are the same for all processes and parts, as if the batch were one.
+            generator = np.random.default_rng((self._config.train.seed, step))
+            loss = self._head.loss(hidden, torch.cat(batch.targets), generator)
+        return loss, state
 
     def tensors(self) -> dict[str, Tensor]:
         """All that the next step depends on; all processes must ask for it together."""

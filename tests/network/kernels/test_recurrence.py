@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from elmo.network import kernels
-from elmo.network.kernels import inference
+from elmo.network.kernels import inference, library
 
 pytestmark = pytest.mark.needs("compiler")
 
@@ -312,11 +312,51 @@ def test_other_types_and_autocast_are_declined():
     assert not kernels.can_run(case.layers, [row.double() for row in case.rows])
     assert not kernels.can_run([layer.half() for layer in case.layers], case.rows)
     case = make_case()
-    with torch.autocast("cpu", dtype=torch.bfloat16):
+    with torch.autocast("cpu", dtype=torch.float16):
         assert not kernels.can_run(case.layers, case.rows)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert kernels.can_run(case.layers, case.rows) == library.multiplies_bfloat16()
+        with torch.no_grad():
+            assert not kernels.can_run(case.layers, case.rows)
+
+
+@pytest.mark.parametrize("lengths", [(5, 3, 3, 1), (7,) * 30])
+@pytest.mark.parametrize("dims", [(6, 16, 8), (37, 300, 33), (160, 70, 160)])
+def test_training_under_autocast_stays_near_float32(lengths, dims):
+    if not library.multiplies_bfloat16():
+        pytest.skip("this processor does not multiply bfloat16")
+    input_dim, dim, projection_dim = dims
+    case = make_case(
+        lengths=lengths,
+        input_dim=input_dim,
+        dim=dim,
+        projection_dim=projection_dim,
+        cell_clip=3.0,
+        projection_clip=3.0,
+        has_resets=True,
+    )
+    for layer in case.layers:
+        layer.recurrent_weight.data /= projection_dim**0.5  # as large as trained ones
+
+    def run():
+        outputs = case.run_fast()
+        loss = sum(
+            (output * torch.linspace(-1, 1, output.numel()).view_as(output)).sum()
+            for output in outputs
+        )
+        return [*outputs, *torch.autograd.grad(loss, case.tensors())]
+
+    exact = run()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        rounded = run()
+    for one, other in zip(rounded, exact, strict=True):
+        assert one.dtype == torch.float32
+        assert 0 < float((one - other).norm()) < 0.02 * float(other.norm())
 
 
 def test_weights_in_bfloat16_give_what_the_same_weights_give_in_float32():
+    # Where the processor multiplies bfloat16 the rows are rounded too, to eight bits.
+    tolerance = 1e-2 if library.multiplies_bfloat16() else 1e-5
     for lengths in ((4,), (4, 3, 3), (3,) * 20):  # in one tile, and in several
         case = make_case(lengths=lengths, dim=37, projection_dim=21)
         halves = [layer.to(torch.bfloat16) for layer in case.layers]
@@ -324,7 +364,7 @@ def test_weights_in_bfloat16_give_what_the_same_weights_give_in_float32():
             assert kernels.can_run(halves, case.rows)
             found = case.run_fast()
             case.layers = [layer.float() for layer in halves]
-            assert_close(found, case.run_reference(), 1e-5)
+            assert_close(found, case.run_reference(), tolerance)
     case.layers = [layer.to(torch.bfloat16) for layer in case.layers]
     assert not kernels.can_run(case.layers, case.rows)  # gradients are wanted
 

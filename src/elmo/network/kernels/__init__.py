@@ -2,8 +2,9 @@
 
 `run_layers` computes what the plain path of lstm.py computes, `find_highest` and `run_highway` what
 those of char_cnn.py do, to float rounding; the first two with gradients where they are wanted.
-Each has its `can_...`, which says whether it may be called. Weights stored in bfloat16 are computed
-with as float32: half the memory, and quicker for one sentence at a time.
+Each has its `can_...`, which says whether it may be called. Weights stored in bfloat16 take half
+the memory; a processor that multiplies in bfloat16 (AVX512-BF16) does, with sums in float32, and
+others compute with them as float32. Under autocast to bfloat16 `run_layers` trains so too.
 """
 
 import ctypes
@@ -27,6 +28,7 @@ __all__ = [
     "find_highest",
     "is_available",
     "keep_freed_memory",
+    "multiplies_bfloat16",
     "run_highway",
     "run_layers",
     "why_unavailable",
@@ -40,6 +42,11 @@ M_MMAP_THRESHOLD = -3
 def is_available() -> bool:
     """Whether the library is there; the first call may build it, in about three seconds."""
     return library.load() is not None
+
+
+def multiplies_bfloat16() -> bool:
+    """Whether products with weights in bfloat16 are made in it, and so about twice as fast."""
+    return is_available() and library.multiplies_bfloat16()
 
 
 def can_run(layers: Sequence[LayerParameters], rows: Sequence[Tensor]) -> bool:
@@ -64,16 +71,24 @@ def _wants_gradients(tensors: Iterable[Tensor]) -> bool:
 
 
 def _can_compute(rows: Iterable[Tensor], weights: Iterable[Tensor], is_training: bool) -> bool:
-    """Float32 on a CPU, eager, and a library at hand."""
+    """Float32 on a CPU, eager, and a library at hand; in training also autocast to bfloat16."""
     stored = (torch.float32,) if is_training else library.FORMATS
+    is_autocast = torch.is_autocast_enabled("cpu")
+    given = library.FORMATS if is_autocast else (torch.float32,)
     return (
-        all(each.device.type == "cpu" and each.dtype == torch.float32 for each in rows)
+        all(each.device.type == "cpu" and each.dtype in given for each in rows)
         and all(each.device.type == "cpu" and each.dtype in stored for each in weights)
-        and not torch.is_autocast_enabled("cpu")
+        and (is_training or not is_autocast)
         and not torch.compiler.is_compiling()
         and not torch.jit.is_tracing()  # type: ignore[attr-defined, no-untyped-call]
         and is_available()
+        and (not is_autocast or _autocasts_to_bfloat16())
     )
+
+
+def _autocasts_to_bfloat16() -> bool:
+    """Whether autocast wants what the kernels can do."""
+    return torch.get_autocast_dtype("cpu") == torch.bfloat16 and library.multiplies_bfloat16()
 
 
 def keep_freed_memory() -> None:

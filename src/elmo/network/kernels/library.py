@@ -116,7 +116,7 @@ def _load() -> tuple[ctypes.CDLL | None, str | None]:
     except (BuildError, OSError) as problem:
         _logger.debug("no compiled kernels, plain torch is used instead: %s", problem)
         return None, str(problem)
-    library.elmo_lanes.restype = c_int64
+    library.elmo_lanes.restype = library.elmo_multiplies_bfloat16.restype = c_int64
     library.elmo_packed_highway_size.restype = c_int64
     library.elmo_packed_highway_size.argtypes = (POINTER(HighwayStructure),)
     library.elmo_packed_sizes.argtypes = (POINTER(LayerStructure), POINTER(c_int64))
@@ -143,6 +143,12 @@ def address(tensor: Tensor | None) -> int | None:
 def lanes() -> int:
     """How many numbers the processor's vectors hold."""
     return int(opened().elmo_lanes())
+
+
+@functools.cache
+def multiplies_bfloat16() -> bool:
+    """Whether products with weights in bfloat16 are made in it; else they are float32's."""
+    return bool(opened().elmo_multiplies_bfloat16())
 
 
 def opened() -> ctypes.CDLL:

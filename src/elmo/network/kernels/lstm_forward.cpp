@@ -17,9 +17,11 @@ static void pack_layer(const Layer& layer, int64_t n_threads) {
   if (layer.projection.is_wanted())
     pack(layer.projection_packing(), layer.projection, projection, 1, n_threads);
   if (layer.recurrent_transposed.is_wanted())
-    pack_rows(layer.recurrent_transposed_packing(), layer.recurrent_transposed, recurrent);
+    pack_rows(layer.recurrent_transposed_packing(), layer.recurrent_transposed, recurrent,
+              n_threads);
   if (layer.projection_transposed.is_wanted())
-    pack_rows(layer.projection_transposed_packing(), layer.projection_transposed, projection);
+    pack_rows(layer.projection_transposed_packing(), layer.projection_transposed, projection,
+              n_threads);
 }
 
 // Input product of the unit blocks [first, last): from_input = rows x weights + bias.
@@ -169,6 +171,8 @@ class Forward {
 extern "C" {
 
 int64_t elmo_lanes() { return kLanes; }
+
+int64_t elmo_multiplies_bfloat16() { return MULTIPLIES_BFLOAT16; }
 
 void elmo_packed_sizes(const Layer* layer, int64_t* sizes) {
   sizes[0] = layer->input_packing().size();

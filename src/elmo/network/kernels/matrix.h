@@ -12,6 +12,13 @@
 
 #include "parallel.h"
 
+#if defined(__AVX512BF16__) && !defined(LANES)
+#include <immintrin.h>
+#define MULTIPLIES_BFLOAT16 1
+#else
+#define MULTIPLIES_BFLOAT16 0
+#endif
+
 #if defined(LANES)
 constexpr int kLanes = LANES;  // for tests: the other targets' layouts run on every machine
 #elif defined(__AVX512F__)
@@ -43,13 +50,15 @@ static inline void store(float* to, Vector value) { *reinterpret_cast<Unaligned*
 static inline Vector splat(float value) { return value - Vector{}; }
 
 
-// How packed weights are stored. bfloat16 is computed with as float32, but read with half of the
-// memory's effort, which is what few rows wait for. (int8 was no faster still: it took longer to
-// take apart than to read.)
+// How packed weights are stored. Where the processor multiplies bfloat16, rows are rounded to it
+// too, and sums are float32. Elsewhere bfloat16 is computed with as float32, but read with half of
+// the memory's effort, which is what few rows wait for. (int8 was no faster still: it took longer
+// to take apart than to read.)
 enum Format : int64_t { kFloat32, kBfloat16 };
 
-// One panel of a block. For bfloat16 a 32-bit lane holds the left and the right column, so that a
-// shift and a mask take them apart.
+// One panel of a block. For bfloat16 a 32-bit lane holds two weights: where they are multiplied as
+// such, those of rows k and k + 1 of a column; elsewhere those of the left and the right column of
+// a row, so that a shift and a mask take them apart.
 struct Panel {
   const char* stored;
   Format format;
@@ -57,16 +66,17 @@ struct Panel {
 };
 
 // Where element (k, n) of packed weights stands: blocks of `block_depth` rows, in them the panels.
-// `block_depth` >= K gives whole panels one after the other.
+// `block_depth` >= K gives whole panels one after the other. Rows come in pairs: an odd depth has
+// room for one more.
 struct Packing {
   int64_t depth, n_columns, block_depth;
   int64_t n_panels() const { return (n_columns + kPanel - 1) / kPanel; }
-  int64_t size() const { return depth * n_panels() * kPanel; }
+  int64_t size() const { return round_up(depth, 2) * n_panels() * kPanel; }
   int64_t depth_of(int64_t block) const {
     return std::min(block_depth, depth - block * block_depth);
   }
   int64_t offset(int64_t block, int64_t panel) const {
-    return (block * block_depth * n_panels() + panel * depth_of(block)) * kPanel;
+    return (block * block_depth * n_panels() + panel * round_up(depth_of(block), 2)) * kPanel;
   }
 };
 
@@ -97,11 +107,42 @@ static inline uint16_t round_to_bfloat16(float value) {
 // Store the k-th row's weight of a column of a panel.
 static inline void store_weight(const Panel& panel, int64_t k, int64_t column, float value) {
   char* row = const_cast<char*>(panel.stored) + k * panel.row_bytes();
-  if (panel.format == kFloat32)
+  if (panel.format == kFloat32) {
     reinterpret_cast<float*>(row)[column] = value;
-  else
-    reinterpret_cast<uint16_t*>(row)[2 * (column % kLanes) + column / kLanes] =
-        round_to_bfloat16(value);
+    return;
+  }
+#if MULTIPLIES_BFLOAT16
+  row -= k % 2 * panel.row_bytes();
+  reinterpret_cast<uint16_t*>(row)[2 * column + k % 2] = round_to_bfloat16(value);
+#else
+  reinterpret_cast<uint16_t*>(row)[2 * (column % kLanes) + column / kLanes] =
+      round_to_bfloat16(value);
+#endif
+}
+
+// Store rows k and k + 1 of a panel, the second if there is one; k is even.
+static inline void store_pair(const Panel& panel, int64_t k, const float weights[2][kPanel],
+                              bool has_second) {
+  char* to = const_cast<char*>(panel.stored) + k * panel.row_bytes();
+  if (panel.format == kFloat32) {
+    std::memcpy(to, weights, (has_second ? 2 : 1) * kPanel * 4);
+    return;
+  }
+#if MULTIPLIES_BFLOAT16
+  // The second row's lanes between those of the first.
+  alignas(64) static constexpr uint16_t kOrder[32] = {
+      0, 16, 1, 17, 2,  18, 3,  19, 4,  20, 5,  21, 6,  22, 7,  23,
+      8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31};
+  for (int i = 0; i < 2; ++i) {
+    const __m512 first = load(weights[0] + i * kLanes), second = load(weights[1] + i * kLanes);
+    const __m512i both = (__m512i)_mm512_cvtne2ps_pbh(second, first);
+    const __m512i mixed = _mm512_permutexvar_epi16(_mm512_load_si512(kOrder), both);
+    _mm512_storeu_si512(to + 64 * i, mixed);
+  }
+#else
+  for (int i = 0; i < (has_second ? 2 : 1); ++i)
+    for (int64_t n = 0; n < kPanel; ++n) store_weight(panel, k + i, n, weights[i][n]);
+#endif
 }
 
 // Pack weights whose column n stands in memory as column(n)[k * stride]; a null column is zero.
@@ -111,33 +152,39 @@ static void pack(const Packing& packing, const Packed& packed, Column column, in
   constexpr int64_t kAtOnce = 64;  // rows: read along the columns, written while in the cache
   run_in_parallel(packing.n_panels(), n_threads, [&](int64_t number) {
     for (int64_t first = 0; first < packing.depth; first += kAtOnce) {
-      const int64_t block = first / packing.block_depth, last = packing.depth;
+      const int64_t block = first / packing.block_depth, depth = packing.depth;
+      const int64_t last = packed.format == kFloat32 ? depth : round_up(depth, 2);
       const Panel panel = packed.panel(packing, block, number);
       for (int64_t n = 0; n < kPanel; ++n) {
         const int64_t place = number * kPanel + n;
         const float* from = place < packing.n_columns ? column(place) : nullptr;
         for (int64_t k = first; k < std::min(first + kAtOnce, last); ++k)
           store_weight(panel, k - block * packing.block_depth, n,
-                       from == nullptr ? 0.0f : from[k * stride]);
+                       from == nullptr || k >= depth ? 0.0f : from[k * stride]);
       }
     }
   });
 }
 
-// The same of weights whose row k stands in memory as row(k)[n]; float32 only.
+// The same of weights whose row k stands in memory as row(k)[n].
 template <typename Row>
-static void pack_rows(const Packing& packing, const Packed& packed, Row row) {
-  for (int64_t k = 0; k < packing.depth; ++k) {
-    const float* from = row(k);
-    const int64_t block = k / packing.block_depth;
-    for (int64_t panel = 0; panel < packing.n_panels(); ++panel) {
-      float* to = reinterpret_cast<float*>(packed.stored) + packing.offset(block, panel) +
-                  (k - block * packing.block_depth) * kPanel;
-      const int64_t n_left = std::min<int64_t>(kPanel, packing.n_columns - panel * kPanel);
-      std::memset(to, 0, kPanel * 4);
-      if (from != nullptr) std::memcpy(to, from + panel * kPanel, n_left * 4);
+static void pack_rows(const Packing& packing, const Packed& packed, Row row, int64_t n_threads) {
+  const int64_t n_pairs = (packing.depth + 1) / 2, n_pairs_at_once = 32;
+  run_in_parallel((n_pairs + n_pairs_at_once - 1) / n_pairs_at_once, n_threads, [&](int64_t task) {
+    const int64_t last = std::min(n_pairs, (task + 1) * n_pairs_at_once);
+    for (int64_t pair = task * n_pairs_at_once; pair < last; ++pair) {
+      const int64_t k = 2 * pair, block = k / packing.block_depth;
+      const float* from[2] = {row(k), k + 1 < packing.depth ? row(k + 1) : nullptr};
+      for (int64_t number = 0; number < packing.n_panels(); ++number) {
+        alignas(64) float weights[2][kPanel] = {};
+        const int64_t n_left = std::min<int64_t>(kPanel, packing.n_columns - number * kPanel);
+        for (int i = 0; i < 2; ++i)
+          if (from[i] != nullptr) std::memcpy(weights[i], from[i] + number * kPanel, n_left * 4);
+        store_pair(packed.panel(packing, block, number), k - block * packing.block_depth, weights,
+                   k + 1 < packing.depth);
+      }
     }
-  }
+  });
 }
 
 // The weights of row k of a panel, left and right column vector.
@@ -222,6 +269,83 @@ static TileProduct tile_product(int64_t n_rows) {
   return tile_product<kFormat>(n_rows, std::make_integer_sequence<int, kTileRows>());
 }
 
+#if MULTIPLIES_BFLOAT16
+
+// Rows of one tile, rounded to bfloat16: pairs of neighbors are the products' 32-bit lanes.
+struct RoundedRows {
+  static constexpr int64_t kPairs = kDepth / 2;
+  alignas(64) uint32_t pairs[kTileRows][kPairs + kGap];
+
+  void fill(const float* rows, int64_t row_stride, int64_t n_rows, int64_t depth) {
+    for (int64_t row = 0; row < n_rows; ++row, rows += row_stride) {
+      int64_t k = 0;
+      for (; k + 32 <= depth; k += 32)
+        _mm512_store_si512(pairs[row] + k / 2,
+                           (__m512i)_mm512_cvtne2ps_pbh(load(rows + k + 16), load(rows + k)));
+      if (k == depth) continue;
+      const uint32_t mask = (1u << (depth - k)) - 1;
+      const __m512 low = _mm512_maskz_loadu_ps(static_cast<__mmask16>(mask), rows + k);
+      const __m512 high = _mm512_maskz_loadu_ps(static_cast<__mmask16>(mask >> 16), rows + k + 16);
+      _mm512_store_si512(pairs[row] + k / 2, (__m512i)_mm512_cvtne2ps_pbh(high, low));
+    }
+  }
+};
+
+// As multiply_tile, two rows of weights at a time.
+template <int kRows>
+static void multiply_rounded_tile(const Tile& tile, const RoundedRows& rows) {
+  constexpr int kWays = kRows == 1 ? 4 : kRows <= 3 ? 2 : 1;
+  const int64_t n_pairs = (tile.depth + 1) / 2, next_step = tile.next_step;
+  const char *stored = tile.panel.stored, *next = tile.next;
+  __m512 sums[kWays][kRows][2] = {};
+  const auto add = [&](int64_t pair, int way) {
+    const __m512bh left = (__m512bh)_mm512_loadu_si512(stored + pair * 4 * kPanel);
+    const __m512bh right = (__m512bh)_mm512_loadu_si512(stored + pair * 4 * kPanel + 64);
+#pragma GCC unroll 12
+    for (int row = 0; row < kRows; ++row) {
+      const __m512bh value =
+          (__m512bh)_mm512_set1_epi32(static_cast<int32_t>(rows.pairs[row][pair]));
+      sums[way][row][0] = _mm512_dpbf16_ps(sums[way][row][0], left, value);
+      sums[way][row][1] = _mm512_dpbf16_ps(sums[way][row][1], right, value);
+    }
+  };
+  int64_t pair = 0;
+  for (; pair + kWays <= n_pairs; pair += kWays) {
+#pragma GCC unroll 4
+    for (int way = 0; way < kWays; ++way) {
+      __builtin_prefetch(next + 2 * (pair + way) * next_step, 0, 2);
+      add(pair + way, way);
+    }
+  }
+  for (; pair < n_pairs; ++pair) add(pair, 0);
+#pragma GCC unroll 12
+  for (int row = 0; row < kRows; ++row)
+#pragma GCC unroll 2
+    for (int half = 0; half < 2; ++half) {
+      float* to = tile.out + row * tile.out_stride + half * kLanes;
+      Vector sum = sums[0][row][half];
+      for (int way = 1; way < kWays; ++way) sum += sums[way][row][half];
+      store(to, tile.adds ? load(to) + sum : sum);
+    }
+}
+
+typedef void (*RoundedTileProduct)(const Tile&, const RoundedRows&);
+
+template <int... kRows>
+static RoundedTileProduct rounded_tile_product(int64_t n_rows,
+                                               std::integer_sequence<int, kRows...>) {
+  static constexpr RoundedTileProduct products[] = {multiply_rounded_tile<kRows + 1>...};
+  return products[n_rows - 1];
+}
+
+static void multiply_rounded(const Tile& tile, int64_t n_rows) {
+  RoundedRows rows;
+  rows.fill(tile.rows, tile.row_stride, n_rows, tile.depth);
+  rounded_tile_product(n_rows, std::make_integer_sequence<int, kTileRows>())(tile, rows);
+}
+
+#endif
+
 static void expand(const Panel& panel, int64_t depth, float* weights) {
   for (int64_t k = 0; k < depth; ++k, weights += kPanel) {
     const Pair row = load_weights<kBfloat16>(panel.stored, k);
@@ -241,18 +365,24 @@ static void multiply(int64_t n_rows, const float* rows, int64_t row_stride, Pane
     Tile tile{rows + first, row_stride, panel, block_depth, out, out_stride, adds,
               panel.stored + block_depth * panel.row_bytes(), panel.row_bytes() / n_tiles};
     panel.stored = tile.next;
-    if (panel.format == kBfloat16 && n_tiles == 1) {
+    const bool is_rounded = MULTIPLIES_BFLOAT16 && panel.format == kBfloat16;
+    if (panel.format == kBfloat16 && !is_rounded && n_tiles == 1) {
       tile_product<kBfloat16>(n_rows)(tile);
       continue;
     }
-    alignas(64) float expanded[kDepth * kPanel];
-    if (panel.format == kBfloat16) {  // once for all tiles
+    alignas(64) float expanded[MULTIPLIES_BFLOAT16 ? 1 : kDepth * kPanel];
+    if (panel.format == kBfloat16 && !is_rounded) {  // once for all tiles
       expand(tile.panel, block_depth, expanded);
       tile.panel = as_panel(expanded);
     }
     for (int64_t number = 0, row = 0; number < n_tiles; ++number) {
       const int64_t end = (number + 1) * n_rows / n_tiles;
-      tile_product<kFloat32>(end - row)(tile);
+#if MULTIPLIES_BFLOAT16
+      if (is_rounded)
+        multiply_rounded(tile, end - row);
+      else
+#endif
+        tile_product<kFloat32>(end - row)(tile);
       tile.rows += (end - row) * row_stride;
       tile.out += (end - row) * out_stride;
       tile.next += block_depth * tile.next_step;

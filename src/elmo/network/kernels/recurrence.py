@@ -100,8 +100,13 @@ FORWARD_PARTS = ("input", "recurrent", "projection")
 BACKWARD_PARTS = ("recurrent_transposed", "projection_transposed")
 
 
-def pack_weights(weights: Sequence[Weights], parts: Sequence[str]) -> list[PackedLayer]:
-    """Lay the named parts of each layer's weights out as the products read them."""
+def pack_weights(
+    weights: Sequence[Weights], parts: Sequence[str], dtype: torch.dtype | None = None
+) -> list[PackedLayer]:
+    """Lay the named parts of each layer's weights out as the products read them, in `dtype`.
+
+    Without one it is the weights' own.
+    """
     packed = []
     for weight in weights:
         tensors = [
@@ -125,7 +130,7 @@ def pack_weights(weights: Sequence[Weights], parts: Sequence[str]) -> list[Packe
         library.opened().elmo_packed_sizes(structure, sizes)
         for name, size in zip((*FORWARD_PARTS, *BACKWARD_PARTS), sizes, strict=True):
             if name in parts:
-                part, held = allocate_packed(size, weight.dtype)
+                part, held = allocate_packed(size, dtype or weight.dtype)
                 setattr(structure, name, part)
                 tensors.append(held)
         packed.append(PackedLayer(structure, tuple(tensors)))

@@ -1,7 +1,8 @@
 """The recurrence with gradients: one autograd function for all directions of a layer.
 
 In: per direction its distinct rows, weights and state. Out: per direction its outputs and final
-state. The steps run in C++ both ways; the products that sum over all tokens are torch's.
+state. The steps run in C++ both ways; the products that sum over all tokens are torch's. Under
+torch's autocast to bfloat16 all of these products are made in it, with sums in float32.
 Shapes as in recurrence.py.
 """
 
@@ -47,25 +48,30 @@ def train(
         weights = layer.input_weight, layer.recurrent_weight, layer.gate_bias
         tensors += [row, *weights, layer.projection_weight, *state]
     clips = [(layer.cell_clip, layer.projection_clip) for layer in layers]
-    contiguous = [each.contiguous() for each in tensors]
-    results = Recurrence.apply(readings, clips, *contiguous)  # type: ignore[no-untyped-call]
+    contiguous = [each.float().contiguous() for each in tensors]
+    dtype = torch.bfloat16 if torch.is_autocast_enabled("cpu") else torch.float32
+    with torch.autocast("cpu", enabled=False):
+        results = Recurrence.apply(  # type: ignore[no-untyped-call]
+            readings, clips, dtype, *contiguous
+        )
     return list(results[::3]), list(zip(results[1::3], results[2::3], strict=True))
 
 
 class Recurrence(torch.autograd.Function):
-    """`apply(readings, clips, *tensors)` gives each direction's outputs, hidden, cell."""
+    """`apply(readings, clips, dtype, *tensors)` gives each direction's outputs, hidden, cell."""
 
     @staticmethod
     def forward(
         ctx: Any,  # noqa: ANN401
         readings: Sequence[Reading],
         clips: Clips,
+        dtype: torch.dtype,
         *tensors: Tensor,
     ) -> tuple[Tensor, ...]:
         """Run the steps, keeping what the way back needs."""
         weights, directions = _split(clips, tensors)
         passes, results = [], []
-        packed = pack_weights(weights, FORWARD_PARTS)
+        packed = pack_weights(weights, FORWARD_PARTS, dtype)
         for reading, weight, pack, (rows, *_, hidden, cell) in zip(
             readings, weights, packed, directions, strict=True
         ):
@@ -84,7 +90,7 @@ class Recurrence(torch.autograd.Function):
             results.append(made)
         library.call("multiply_inputs", passes)
         library.call("run_forward", passes)
-        ctx.readings, ctx.clips = readings, clips
+        ctx.readings, ctx.clips, ctx.dtype = readings, clips, dtype
         ctx.save_for_backward(*tensors, *(made[name] for made in results for name in KEPT))
         return tuple(made[name] for made in results for name in ("outputs", "hidden", "cell"))
 
@@ -100,7 +106,7 @@ class Recurrence(torch.autograd.Function):
             for start in range(n_given, len(ctx.saved_tensors), len(KEPT))
         ]
         passes, results = [], []
-        packed = pack_weights(weights, BACKWARD_PARTS)
+        packed = pack_weights(weights, BACKWARD_PARTS, ctx.dtype)
         for number, (reading, pack, (rows, *_, initial_cell), kept) in enumerate(
             zip(readings, packed, directions, all_kept, strict=True)
         ):
@@ -117,12 +123,12 @@ class Recurrence(torch.autograd.Function):
             results.append(made)
         library.call("run_backward", passes)
         _gather_over_index(readings, passes, results, [rows for rows, *_ in directions])
-        found: list[Tensor | None] = [None, None]
+        found: list[Tensor | None] = [None, None, None]
         for number, direction in enumerate(
             zip(weights, directions, all_kept, results, strict=True)
         ):
-            needed = ctx.needs_input_grad[2 + N_TENSORS * number :][:N_TENSORS]
-            found += _sum_over_tokens(needed, *direction)
+            needed = ctx.needs_input_grad[3 + N_TENSORS * number :][:N_TENSORS]
+            found += _sum_over_tokens(needed, *direction, ctx.dtype)
         return tuple(found)
 
 
@@ -161,17 +167,20 @@ def _sum_over_tokens(
     direction: Sequence[Tensor],
     kept: dict[str, Tensor],
     made: dict[str, Tensor],
+    dtype: torch.dtype,
 ) -> list[Tensor | None]:
     """The gradients of one direction's tensors, in their order; None where nobody asks."""
     dim, rows = weights.dim, direction[0]
-    by_token, by_row = made["grad_gates"], made["grad_from_input"]
+    by_token = made["grad_gates"].to(dtype)
+    is_indexed = made["grad_from_input"] is not made["grad_gates"]
+    by_row = made["grad_from_input"].to(dtype) if is_indexed else by_token
     makers: list[Callable[[], Tensor]] = [
-        lambda: by_row @ interleave(weights.input_weight),
+        lambda: (by_row @ interleave(weights.input_weight.to(dtype))).float(),
         # The narrow matrix stands left: a third faster than its transpose.
-        lambda: deinterleave(rows.T @ by_row, dim),
-        lambda: deinterleave(kept["previous_hidden"].T @ by_token, dim),
-        lambda: deinterleave(by_row.sum(0, keepdim=True), dim).flatten(),
-        lambda: (made["grad_projected"].T @ kept["exposed"])[:, :dim],
+        lambda: deinterleave(rows.to(dtype).T @ by_row, dim).float(),
+        lambda: deinterleave(kept["previous_hidden"].to(dtype).T @ by_token, dim).float(),
+        lambda: deinterleave(made["grad_from_input"].sum(0, keepdim=True), dim).flatten(),
+        lambda: (made["grad_projected"].to(dtype).T @ kept["exposed"].to(dtype))[:, :dim].float(),
         lambda: made["grad_hidden"],
         lambda: made["grad_cell"],
     ]
