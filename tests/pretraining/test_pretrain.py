@@ -116,9 +116,10 @@ def train(texts, out, *more, n_steps=12):
         ["optimiser.kind=adagrad"],
         ["head.kind=full", "stream.backward=same_rows", "stream.reset=document"],
         ["head.kind=adaptive", "stream.reset=never", "train.n_accumulate=2"],
+        ["optimiser.kind=muon", "optimiser.muon_every=3", "train.ema_decay=0.9"],
         ["train.dtype=bfloat16"],
     ],
-    ids=["adamw", "adagrad", "full", "adaptive", "bfloat16"],
+    ids=["adamw", "adagrad", "full", "adaptive", "muon", "bfloat16"],
 )
 def test_a_run_that_lost_its_last_steps_repeats_them_bit_for_bit(texts, tmp_path, more):
     train(texts, tmp_path / "whole", *more)
@@ -387,3 +388,14 @@ def test_training_in_bfloat16_stays_near_float32(texts, tmp_path):
     full, half = losses(tmp_path / "full"), losses(tmp_path / "half")
     assert full != half
     assert all(abs(full[step] - half[step]) < 0.05 for step in full)
+
+
+def test_the_saved_model_has_the_averaged_weights(texts, tmp_path):
+    more = ("train.ema_decay=0.9", "optimiser.decay=constant")
+    train(texts, tmp_path, *more, n_steps=30)
+    saved = training_checkpoint.load_newest(tmp_path / "checkpoints").tensors
+    model = checkpoint.load(tmp_path / "model")
+    name = "stacks.forward_layers.0.input_weight"
+    found = model.bilm.state_dict()[name]
+    assert torch.equal(found, saved[f"average.bilm.{name}"])
+    assert not torch.equal(found, saved[f"bilm.{name}"])

@@ -5,7 +5,15 @@ import math
 import pytest
 import torch
 
-from elmo.training.optimizers import build_adagrad, build_adamw, clip_gradients, scheduled_rate
+from elmo.training.averages import EVERY, Averages
+from elmo.training.muon import orthogonalize
+from elmo.training.optimizers import (
+    build_adagrad,
+    build_adamw,
+    build_muon,
+    clip_gradients,
+    scheduled_rate,
+)
 
 N_ROWS, DIM = 7, 3
 
@@ -21,7 +29,22 @@ def parameters(seed=0):
 def build(kind, dense, sparse):
     if kind == "adagrad":
         return build_adagrad(dense, sparse)
+    if kind == "muon":
+        return muon(dense, sparse, every=2)
     return build_adamw(dense, sparse, betas=(0.9, 0.99), weight_decay=0.1)
+
+
+def muon(dense, sparse=None, *, n_blocks=None, every=1, weight_decay=0.1):
+    blocks = n_blocks or {name: 1 for name, weight in dense.items() if weight.ndim == 2}
+    return build_muon(
+        dense,
+        sparse or {},
+        n_blocks=blocks,
+        every=every,
+        momentum=0.95,
+        betas=(0.9, 0.99),
+        weight_decay=weight_decay,
+    )
 
 
 def gradients(step, rows):
@@ -101,7 +124,7 @@ def test_a_row_touched_for_the_first_time_late_moves_by_the_whole_rate():
     torch.testing.assert_close(sparse["weight"][4], torch.full((DIM,), -0.01))
 
 
-@pytest.mark.parametrize("kind", ["adamw", "adagrad"])
+@pytest.mark.parametrize("kind", ["adamw", "adagrad", "muon"])
 def test_an_optimiser_goes_on_from_its_state(kind):
     def run(named, optimiser, steps):
         for step in steps:
@@ -163,3 +186,99 @@ def test_the_rate_rises_then_falls_to_zero_at_the_end():
     assert rate(500, "linear") == 0
     assert rate(60, "constant") == 1
     assert rate(60, "cosine", n_planned=None) == 1
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e4])
+def test_orthogonal_matrices_have_singular_values_near_one_and_the_same_vectors(scale):
+    torch.manual_seed(0)
+    matrices = torch.randn(3, 20, 50)
+    found = orthogonalize(matrices * scale).float()
+    singular = torch.linalg.svdvals(found)
+    assert 0.6 < singular.min() < singular.max() < 1.3
+    left, _, right = torch.linalg.svd(matrices, full_matrices=False)
+    overlap = (found * (left @ right)).sum((1, 2)) / 20  # the mean singular value, if aligned
+    torch.testing.assert_close(overlap, singular.mean(1), atol=0.02, rtol=0)
+
+
+def test_no_gradient_makes_no_update():
+    assert orthogonalize(torch.zeros(1, 4, 6)).float().abs().max() == 0
+
+
+def test_muon_moves_each_block_as_if_it_were_alone_standing_or_lying():
+    torch.manual_seed(0)
+    blocks = [torch.randn(12, 5) for _ in range(4)]
+    slopes = [torch.randn(12, 5) * 10**number for number in range(4)]
+    together = {"w": torch.nn.Parameter(torch.cat(blocks))}
+    alone = {str(n): torch.nn.Parameter(block.clone()) for n, block in enumerate(blocks)}
+    lying = {str(n): torch.nn.Parameter(block.T.clone()) for n, block in enumerate(blocks)}
+    optimisers = muon(together, n_blocks={"w": 4}), muon(alone), muon(lying)
+    for _ in range(3):
+        together["w"].grad = torch.cat(slopes)
+        for number, slope in enumerate(slopes):
+            alone[str(number)].grad = slope.clone()
+            lying[str(number)].grad = slope.T.clone()
+        for optimiser in optimisers:
+            optimiser.step(0.1)
+    torch.testing.assert_close(together["w"], torch.cat(list(alone.values())))
+    torch.testing.assert_close(together["w"], torch.cat([each.T for each in lying.values()]))
+
+
+def test_muons_updates_are_as_large_as_adamws():
+    torch.manual_seed(0)
+    named = {"w": torch.nn.Parameter(torch.zeros(64, 256))}
+    named["w"].grad = torch.randn(64, 256)
+    muon(named).step(0.5)
+    assert float(named["w"].detach().square().mean().sqrt()) == pytest.approx(0.1, rel=0.2)
+
+
+def test_muon_leaves_to_adamw_what_is_no_matrix_of_its_own():
+    def make():
+        torch.manual_seed(0)
+        return {name: torch.nn.Parameter(torch.randn(4, 6)) for name in ("matrix", "table")}
+
+    mixed, plain = make(), make()
+    optimisers = muon(mixed, n_blocks={"matrix": 1}), build("adamw", plain, {})
+    for named, optimiser in zip((mixed, plain), optimisers, strict=True):
+        for parameter in named.values():
+            parameter.grad = torch.ones(4, 6)
+        optimiser.step(0.1)
+    assert torch.equal(mixed["table"], plain["table"])
+    assert not torch.equal(mixed["matrix"], plain["matrix"])
+
+
+def test_muon_may_wait_and_then_take_a_larger_step():
+    named = {"w": torch.nn.Parameter(torch.zeros(4, 6))}
+    optimiser = muon(named, every=3, weight_decay=0.0)
+    moved = []
+    for _ in range(6):
+        named["w"].grad = torch.eye(4, 6)
+        optimiser.step(0.1)
+        moved.append(-float(named["w"].detach()[0, 0]))
+    assert moved[:2] == [0.0, 0.0]
+    assert moved[2] == moved[3] == moved[4] == pytest.approx(0.3 * 0.2 * math.sqrt(6), rel=0.3)
+    assert moved[5] == pytest.approx(2 * moved[2])
+
+
+def test_averages_follow_the_weights_and_give_them_back():
+    weight = torch.nn.Parameter(torch.zeros(2))
+    averages = Averages({"weight": weight}, decay=0.99)
+    for step in range(1, 200 * EVERY + 1):
+        with torch.no_grad():
+            weight += 1 / (200 * EVERY)
+        averages.update(step)
+    last = weight.detach().clone()
+    with averages.in_place():
+        averaged = weight.detach().clone()
+    assert torch.equal(weight, last)
+    # A weight that rises by a step's share is as far behind as the average reaches back.
+    assert 1 - float(averaged[0]) == pytest.approx(0.99 / 0.01 / (200 * EVERY), rel=0.1)
+
+
+def test_early_averages_are_of_the_steps_so_far():
+    weight = torch.nn.Parameter(torch.zeros(2))
+    averages = Averages({"weight": weight}, decay=0.99999)
+    for step in range(1, 10 * EVERY + 1):
+        with torch.no_grad():
+            weight.fill_(1.0)
+        averages.update(step)
+    assert float(averages.state()["weight"][0]) > 0.99

@@ -124,6 +124,20 @@ class BiLM(nn.Module):
             anything.new_zeros(*layers, self.config.lstm.dim),
         )
 
+    def hidden_matrices(self) -> dict[str, int]:
+        """The weights that map vectors to vectors, by name, and of how many matrices each is.
+
+        The gates of an LSTM layer stand in one weight, one below the other.
+        """
+        n_blocks: dict[str, int] = {}
+        for prefix, module in self.named_modules():
+            if isinstance(module, LstmLayer):
+                n_blocks |= {f"{prefix}.{name}_weight": 4 for name in ("input", "recurrent")}
+                n_blocks[f"{prefix}.projection_weight"] = 1
+            elif isinstance(module, nn.Linear):  # highways and projections
+                n_blocks[f"{prefix}.weight"] = 1
+        return n_blocks
+
     def token_parameters(self) -> list[nn.Parameter]:
         """The weights on which token vectors depend."""
         layers = (self.word_table, self.char_cnn, self.token_projection)

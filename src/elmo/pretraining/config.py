@@ -33,6 +33,13 @@ OPTIMISER_DEFAULTS: dict[str, dict[str, Any]] = {
         "clip_norm": 1.0,
         "scales_loss": False,
     },
+    "muon": {
+        "learning_rate": 8e-3,
+        "n_warmup_steps": 200,
+        "decay": "cosine",
+        "clip_norm": 1.0,
+        "scales_loss": False,
+    },
     "adagrad": {
         "learning_rate": 0.2,
         "n_warmup_steps": 0,
@@ -89,15 +96,21 @@ class HeadConfig:
 class OptimiserConfig:
     """How weights change. A setting that is absent takes the value that fits the optimiser."""
 
-    kind: Annotated[Literal["adamw", "adagrad"], "adagrad is the paper's"] = "adamw"
+    kind: Annotated[
+        Literal["adamw", "muon", "adagrad"],
+        "muon: AdamW, but Muon for the matrices of LSTMs, highways and projections; "
+        "adagrad is the paper's",
+    ] = "adamw"
     learning_rate: Annotated[float | None, "at its highest"] = None
     n_warmup_steps: Annotated[int | None, "in which the rate rises from zero"] = None
     decay: Annotated[Decay | None, "how the rate falls to zero at the run's end"] = None
     clip_norm: Annotated[float | None, "joint length of all gradients at most"] = None
     scales_loss: Annotated[bool | None, "gradients are of loss * n_steps, as the original's"] = None
-    weight_decay: Annotated[float, "adamw: of matrices"] = 0.01
+    weight_decay: Annotated[float, "adamw, muon: of matrices"] = 0.01
     beta1: Annotated[float, "adamw: memory of the gradient"] = 0.9
     beta2: Annotated[float, "adamw: memory of its square"] = 0.99
+    momentum: Annotated[float, "muon: memory of the gradient"] = 0.95
+    muon_every: Annotated[int, "muon: steps between two updates of the matrices"] = 1
 
     def __post_init__(self) -> None:
         """Fill in what is absent, then check the numbers."""
@@ -106,10 +119,10 @@ class OptimiserConfig:
                 object.__setattr__(self, name, value)  # the one moment a frozen value is made
         raise_problems(
             self,
-            not_positive(self, "learning_rate", "clip_norm")
+            not_positive(self, "learning_rate", "clip_norm", "muon_every")
             + [
                 f"{name} is {getattr(self, name)}, expected 0 to below 1"
-                for name in ("beta1", "beta2", "weight_decay")
+                for name in ("beta1", "beta2", "momentum", "weight_decay")
                 if not 0 <= getattr(self, name) < 1
             ],
         )
@@ -127,6 +140,11 @@ class TrainConfig:
         "of products; weights, sums and all else are float32. bfloat16 is about twice as fast "
         "where the processor multiplies in it, and slow where it does not",
     ] = "float32"
+    ema_decay: Annotated[
+        float | None,
+        "a step's decay of the weights' moving averages, which are then measured and saved; "
+        "absent: the weights themselves are",
+    ] = None
     seed: Annotated[int, "of start values, dropout and negatives"] = 1
     log_every: Annotated[int, "steps between two lines of metrics.jsonl"] = 10
     save_every: Annotated[int, "steps between two checkpoints"] = 500
@@ -144,7 +162,12 @@ class TrainConfig:
         raise_problems(
             self,
             not_positive(self, *names, "n_evaluation_sentences", "patience")
-            + ([] if 0 <= self.dropout < 1 else [f"dropout is {self.dropout}, expected 0 to 1"]),
+            + ([] if 0 <= self.dropout < 1 else [f"dropout is {self.dropout}, expected 0 to 1"])
+            + (
+                []
+                if self.ema_decay is None or 0 < self.ema_decay < 1
+                else [f"ema_decay is {self.ema_decay}, expected 0 to 1"]
+            ),
         )
 
 

@@ -20,12 +20,14 @@ from elmo.models.model_folder import Model
 from elmo.network.bilm import BiLM, BiLMState
 from elmo.pretraining.batches import StreamBatch, Streams
 from elmo.pretraining.config import OptimiserConfig, PretrainConfig
+from elmo.training.averages import Averages
 from elmo.training.distributed import Processes
 from elmo.training.optimizers import (
     Optimiser,
     Parameters,
     build_adagrad,
     build_adamw,
+    build_muon,
     clip_gradients,
 )
 
@@ -81,7 +83,10 @@ class Learner:
         sparse = words if self._head.has_sparse_gradients else {}
         dense |= {} if sparse else words
         self._trained = [*dense.values(), *sparse.values()]
-        self._optimiser = _build_optimiser(config.optimiser, dense, sparse)
+        n_blocks = {f"bilm.{name}": n for name, n in self._bilm.hidden_matrices().items()}
+        self._optimiser = _build_optimiser(config.optimiser, dense, sparse, n_blocks)
+        decay = config.train.ema_decay
+        self._averages = None if decay is None else Averages(dense | sparse, decay)
 
     def learn(self, step: int, learning_rate: float) -> Learned:
         """Take a step."""
@@ -101,6 +106,8 @@ class Learner:
         assert self._config.optimiser.clip_norm is not None
         norm = clip_gradients(self._trained, self._config.optimiser.clip_norm)
         self._optimiser.step(learning_rate)
+        if self._averages is not None:
+            self._averages.update(step + 1)
         return Learned(float(self._processes.sum(loss)) / self._processes.n_processes, norm)
 
     def loss(self, step: int, own: range) -> tuple[Tensor, BiLMState]:
@@ -116,12 +123,18 @@ class Learner:
             loss = self._head.loss(hidden, torch.cat(batch.targets), generator)
         return loss, state
 
+    def averaged(self) -> AbstractContextManager[None]:
+        """Within the context the model's weights are their averages, if these are kept."""
+        return nullcontext() if self._averages is None else self._averages.in_place()
+
     def tensors(self) -> dict[str, Tensor]:
         """All that the next step depends on; all processes must ask for it together."""
+        averages = {} if self._averages is None else self._averages.state()
         return {
             **{f"bilm.{name}": tensor for name, tensor in self._bilm.state_dict().items()},
             **{f"head.{name}": tensor for name, tensor in self._head.state_dict().items()},
             **{f"optimiser.{name}": part for name, part in self._optimiser.state().items()},
+            **{f"average.{name}": tensor for name, tensor in averages.items()},
             "state.hidden": self._processes.join_rows(self._state.hidden, dim=2),
             "state.cell": self._processes.join_rows(self._state.cell, dim=2),
         }
@@ -131,6 +144,8 @@ class Learner:
         self._bilm.load_state_dict(_part(tensors, "bilm."))
         self._head.load_state_dict(_part(tensors, "head."))
         self._optimiser.load_state(_part(tensors, "optimiser."))
+        if self._averages is not None:
+            self._averages.load_state(_part(tensors, "average."))
         own = slice(self._rows.start, self._rows.stop)
         state = BiLMState(tensors["state.hidden"], tensors["state.cell"]).rows(own)
         device = self._processes.device
@@ -148,11 +163,23 @@ class Learner:
         return waiting
 
 
-def _build_optimiser(config: OptimiserConfig, dense: Parameters, sparse: Parameters) -> Optimiser:
+def _build_optimiser(
+    config: OptimiserConfig, dense: Parameters, sparse: Parameters, n_blocks: Mapping[str, int]
+) -> Optimiser:
     if config.kind == "adagrad":
         return build_adagrad(dense, sparse)
-    betas = (config.beta1, config.beta2)
-    return build_adamw(dense, sparse, betas=betas, weight_decay=config.weight_decay)
+    betas, weight_decay = (config.beta1, config.beta2), config.weight_decay
+    if config.kind == "adamw":
+        return build_adamw(dense, sparse, betas=betas, weight_decay=weight_decay)
+    return build_muon(
+        dense,
+        sparse,
+        n_blocks=n_blocks,
+        every=config.muon_every,
+        momentum=config.momentum,
+        betas=betas,
+        weight_decay=weight_decay,
+    )
 
 
 def _trained_parameters(module: nn.Module, prefix: str) -> dict[str, nn.Parameter]:

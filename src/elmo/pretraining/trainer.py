@@ -185,11 +185,12 @@ class Trainer:
         """Measure held-out text, and put the model into its folder if it is to be kept."""
         if not self._processes.is_first:
             return None
-        perplexity = self._measure(self._model, n_sentences)
-        report.tell_heldout(self._step, perplexity, self._plan.seconds)
-        self._best = self._best.after(perplexity.mean)
-        if self._config.train.patience is None or self._best.n_worse == 0:
-            model_folder.save(self._run.model, self._model, card=self._card(perplexity))
+        with self._learner.averaged():
+            perplexity = self._measure(self._model, n_sentences)
+            report.tell_heldout(self._step, perplexity, self._plan.seconds)
+            self._best = self._best.after(perplexity.mean)
+            if self._config.train.patience is None or self._best.n_worse == 0:
+                model_folder.save(self._run.model, self._model, card=self._card(perplexity))
         return perplexity
 
     def _measure(self, model: Model, n_sentences: int | None) -> Perplexity:
@@ -210,9 +211,10 @@ class Trainer:
             for module in (kept.bilm, kept.head):
                 assert module is not None
                 module.to(self._processes.device)
-        perplexity = self._measure(kept, None)
+        with self._learner.averaged():
+            perplexity = self._measure(kept, None)
+            model_folder.save(self._run.model, kept, card=self._card(perplexity))
         report.tell_heldout(self._step, perplexity, self._plan.seconds)
-        model_folder.save(self._run.model, kept, card=self._card(perplexity))
         draw_pretraining(self._run.metrics, self._run.path / "learning_curve.png")
         heldout = dataclasses.asdict(perplexity)
         self._run.write_result({"n_steps": self._step, "heldout": heldout})

@@ -1,4 +1,4 @@
-"""Optimisers: Adagrad as in the paper, and AdamW; rows of words change only when touched.
+"""Optimisers: Adagrad as in the paper, AdamW, Muon; rows of words change only when touched.
 
 In: named parameters whose gradients are dense, or sparse with rows of words. Out: changed weights,
 and a state of plain tensors. A word's row has its own clock: its moments, their bias correction
@@ -7,11 +7,13 @@ and its decay advance when it is touched, so that a step's cost does not grow wi
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
 import torch
 from torch import Tensor, nn
+
+from elmo.training.muon import Matrix, Muon
 
 Parameters = Mapping[str, nn.Parameter]
 # `late` stays high and falls in the last part of the run, so that a run can be made longer: until
@@ -88,19 +90,29 @@ class AdagradRows(Rows):
 
 
 class Optimiser:
-    """Dense parameters by one of torch's optimisers, sparse ones by rows."""
+    """Dense parameters by optimisers as torch has them, sparse ones by rows."""
 
-    def __init__(self, dense: Parameters, optimiser: torch.optim.Optimizer, rows: Rows) -> None:
+    def __init__(
+        self, dense: Parameters, optimisers: Sequence[torch.optim.Optimizer], rows: Rows
+    ) -> None:
+        """`dense` are the parameters of all `optimisers` together."""
         self._dense = dense
-        self._optimiser = optimiser
+        self._optimisers = optimisers
         self._rows = rows
+        self._optimiser_of = {
+            parameter: optimiser
+            for optimiser in optimisers
+            for group in optimiser.param_groups
+            for parameter in group["params"]
+        }
 
     @torch.no_grad()
     def step(self, learning_rate: float) -> None:
         """Change the weights by their gradients, and forget these."""
-        for group in self._optimiser.param_groups:
-            group["lr"] = learning_rate
-        self._optimiser.step()
+        for optimiser in self._optimisers:
+            for group in optimiser.param_groups:
+                group["lr"] = learning_rate
+            optimiser.step()
         # Torch's fused optimisers change weights without a trace; who keeps something made of
         # the weights, as our kernels do, must be able to see it.
         torch.autograd.graph.increment_version(self._dense.values())
@@ -113,7 +125,7 @@ class Optimiser:
         dense = {
             f"{name}.{part}": tensor
             for name, parameter in self._dense.items()
-            for part, tensor in self._optimiser.state.get(parameter, {}).items()
+            for part, tensor in self._optimiser_of[parameter].state.get(parameter, {}).items()
         }
         return dense | self._rows.state
 
@@ -129,19 +141,43 @@ class Optimiser:
                 if key.startswith(prefix) and "." not in key.removeprefix(prefix)
             }
             if parts:
-                self._optimiser.state[parameter] = parts
+                self._optimiser_of[parameter].state[parameter] = parts
 
 
 def build_adamw(
     dense: Parameters, sparse: Parameters, *, betas: tuple[float, float], weight_decay: float
 ) -> Optimiser:
     """AdamW; weights that are matrices decay, biases do not."""
+    optimiser = _adamw(dense, betas, weight_decay)
+    return Optimiser(dense, [optimiser], AdamWRows(sparse, betas, weight_decay))
+
+
+def build_muon(
+    dense: Parameters,
+    sparse: Parameters,
+    *,
+    n_blocks: Mapping[str, int],
+    every: int,
+    momentum: float,
+    betas: tuple[float, float],
+    weight_decay: float,
+) -> Optimiser:
+    """Muon for the matrices that `n_blocks` names, with how many each is; AdamW for the rest."""
+    matrices = [Matrix(dense[name], n) for name, n in n_blocks.items() if name in dense]
+    rest = {name: parameter for name, parameter in dense.items() if name not in n_blocks}
+    optimisers: list[torch.optim.Optimizer] = [_adamw(rest, betas, weight_decay)]
+    optimisers.append(Muon(matrices, momentum=momentum, weight_decay=weight_decay, every=every))
+    return Optimiser(dense, optimisers, AdamWRows(sparse, betas, weight_decay))
+
+
+def _adamw(
+    dense: Parameters, betas: tuple[float, float], weight_decay: float
+) -> torch.optim.Optimizer:
     groups = [
         {"params": [p for p in dense.values() if p.ndim > 1], "weight_decay": weight_decay},
         {"params": [p for p in dense.values() if p.ndim <= 1], "weight_decay": 0.0},
     ]
-    optimiser = torch.optim.AdamW(groups, lr=0.0, betas=betas, eps=EPSILON, fused=True)
-    return Optimiser(dense, optimiser, AdamWRows(sparse, betas, weight_decay))
+    return torch.optim.AdamW(groups, lr=0.0, betas=betas, eps=EPSILON, fused=True)
 
 
 def build_adagrad(dense: Parameters, sparse: Parameters, *, initial_sum: float = 1.0) -> Optimiser:
@@ -150,13 +186,13 @@ def build_adagrad(dense: Parameters, sparse: Parameters, *, initial_sum: float =
     optimiser = torch.optim.Adagrad(
         [group], lr=0.0, initial_accumulator_value=initial_sum, eps=EPSILON, fused=True
     )
-    return Optimiser(dense, optimiser, AdagradRows(sparse, initial_sum))
+    return Optimiser(dense, [optimiser], AdagradRows(sparse, initial_sum))
 
 
 def build_adadelta(dense: Parameters, *, rho: float) -> Optimiser:
     """Adadelta, which none of our sparse parameters need."""
     optimiser = torch.optim.Adadelta([{"params": list(dense.values())}], lr=0.0, rho=rho)
-    return Optimiser(dense, optimiser, AdagradRows({}, 0.0))
+    return Optimiser(dense, [optimiser], AdagradRows({}, 0.0))
 
 
 def clip_gradients(parameters: Iterable[nn.Parameter], longest: float) -> float:
