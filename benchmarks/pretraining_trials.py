@@ -1,0 +1,213 @@
+"""Settings of pre-training, compared at equal time: speed, training, perplexity on held-out texts.
+
+    python -m benchmarks.pretraining_trials --train "text/*.txt.xz" --cache cache --out trials \\
+        --heldout wiki=wiki.txt --heldout books=books.txt --json trials.json [NAME...]
+
+A trial trains on one core for as many steps as fit into its minutes of that core's time. The speed
+is measured first, as processor time of a step, the median of many, in probes of the trials in turn.
+So other work on the machine makes a trial longer but changes none of its numbers. What is in the
+JSON file is not done again: the same command goes on; two commands may share the file.
+"""
+
+import argparse
+import dataclasses
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+CONFIG = Path("configs/trials/640-160.toml")
+# What all trials share beside their config.
+COMMON = ("train.dropout=0.0", "optimiser.decay=late", "vocabulary.max_size=40960")
+N_PROBE_STEPS = 24
+
+
+@dataclass(frozen=True)
+class Trial:
+    """Settings over those of `CONFIG`."""
+
+    sets: tuple[str, ...]
+
+
+HALF = ("train.dtype=bfloat16",)
+ADAMW = ("optimiser.kind=adamw", "optimiser.learning_rate=8e-3", *HALF)
+MUON = ("optimiser.kind=muon", "optimiser.learning_rate=8e-3", *HALF)
+ROWS_64 = ("stream.n_rows=64",)
+SIZE_256 = ("model.lstm.projection_dim=256",)
+SIZE_1024 = ("model.lstm.dim=1024", *SIZE_256)
+
+TRIALS = {
+    "adamw-4e-3-float32": Trial(("optimiser.kind=adamw", "optimiser.learning_rate=4e-3")),
+    "adamw-4e-3": Trial((*ADAMW, "optimiser.learning_rate=4e-3")),
+    "adamw-8e-3": Trial(ADAMW),
+    "muon": Trial(MUON),
+    "muon-64": Trial((*MUON, *ROWS_64)),
+    "muon-every-4-64": Trial((*MUON, *ROWS_64, "optimiser.muon_every=4")),
+    "muon-every-2": Trial((*MUON, "optimiser.muon_every=2")),
+    "muon-every-4": Trial((*MUON, "optimiser.muon_every=4")),
+    "muon-1.6e-2": Trial((*MUON, "optimiser.learning_rate=1.6e-2")),
+    "muon-256": Trial((*MUON, "optimiser.muon_every=4", *SIZE_256)),
+    "muon-1024-256": Trial((*MUON, "optimiser.muon_every=4", *SIZE_1024)),
+    "muon-1024-negatives": Trial((*MUON, "head.n_negatives=1024")),
+}
+
+
+def main() -> None:
+    """Probe, run and measure what is not done yet."""
+    torch.set_num_threads(1)
+    options = _read_options()
+    known = _read(options.json)
+    key = f"{options.minutes:g} minutes"
+    done = known["trials"].get(key, {})
+    names = [name for name in options.names or TRIALS if name not in done]
+    new = [name for name in names if name not in known["seconds_of_a_step"]]
+    seconds: dict[str, list[float]] = {name: [] for name in new}
+    for _ in range(options.rounds):
+        for name in new:
+            seconds[name] += _probe(options, TRIALS[name])
+    for name in new:
+        found = statistics.median(seconds[name])
+        _add(options.json, ("seconds_of_a_step",), name, found)
+        print(f"{name}: {_tokens_of_a_step(TRIALS[name]) / found:,.0f} tokens/s", flush=True)
+    for name in names if not options.probe else []:
+        result = _run(options, name, _read(options.json)["seconds_of_a_step"][name])
+        _add(options.json, ("trials", key), name, result)
+        means = {text: round(each["mean"], 2) for text, each in result["perplexity"].items()}
+        print(f"{name}: {result['steps']} steps, {result['tokens']:,} tokens, {means}", flush=True)
+
+
+def _read_options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*", help="trials; all by default")
+    parser.add_argument("--train", required=True)
+    parser.add_argument("--heldout", action="append", required=True, metavar="NAME=FILE")
+    parser.add_argument("--cache", type=Path, required=True)
+    parser.add_argument("--out", type=Path, required=True, help="folder of the runs")
+    parser.add_argument("--json", type=Path, required=True)
+    parser.add_argument("--minutes", type=float, default=54, help="of one core, for each trial")
+    parser.add_argument("--rounds", type=int, default=2, help="probes of each trial")
+    parser.add_argument("--probe", action="store_true", help="measure the speeds only")
+    return parser.parse_args()
+
+
+def _probe(options: argparse.Namespace, trial: Trial) -> list[float]:
+    """The processor time of some steps, mean of each four, without the first, which warm up."""
+    from elmo import kernels
+    from elmo.bilm import BiLM
+    from elmo.learner import Learner
+    from elmo.pretrain import add_head, open_texts
+    from elmo.pretrain_config import read_config
+    from elmo.processes import Processes
+    from elmo.stream_batch import WordEncoder
+    from elmo.streams import Streams
+
+    config = read_config(None, CONFIG, [*COMMON, *trial.sets])
+    processes = Processes(0, 1, torch.device("cpu"))
+    heldout = options.heldout[0].split("=", 1)[1]
+    texts = open_texts(options.train, heldout, options.cache, processes, is_tokenised=False)
+    kernels.keep_freed_memory()
+    model = add_head(BiLM(config.model), texts, config)
+    stream = dataclasses.asdict(config.stream)
+    streams = Streams(texts.train, WordEncoder.of(model), **stream)
+    learner = Learner(model, streams, config, processes)
+    seconds = []
+    for step in range(N_PROBE_STEPS):
+        started_at = time.process_time()
+        learner.learn(step, 1e-3)
+        seconds.append(time.process_time() - started_at)
+    # Some settings do not do the same in every step.
+    return [statistics.mean(seconds[first : first + 4]) for first in range(4, N_PROBE_STEPS, 4)]
+
+
+def _run(options: argparse.Namespace, name: str, seconds: float) -> dict[str, Any]:
+    trial = TRIALS[name]
+    out = options.out / f"{name}-{options.minutes:g}"
+    n_tokens = _tokens_of_a_step(trial)
+    n_steps = round(60 * options.minutes / seconds)
+    _pretrain(options, trial, out, n_steps, ("train.save_every=1000",))
+    texts = dict(each.split("=", 1) for each in options.heldout)
+    return {
+        "settings": [*COMMON, *trial.sets],
+        "commit": _commit(),
+        "tokens_per_second": n_tokens / seconds,
+        "steps": n_steps,
+        "tokens": n_steps * n_tokens,
+        "perplexity": {text: _measure(out / "model", path) for text, path in texts.items()},
+    }
+
+
+def _pretrain(
+    options: argparse.Namespace, trial: Trial, out: Path, n_steps: int, more: Sequence[str]
+) -> None:
+    first = options.heldout[0].split("=", 1)[1]
+    command = ["pretrain", "--train", options.train, "--heldout", first, "--out", str(out)]
+    command += ["--cache", str(options.cache), "--config", str(CONFIG)]
+    command += ["--max-steps", str(n_steps)]
+    for each in (*COMMON, *trial.sets, *more):
+        command += ["--set", each]
+    _elmo(command)
+
+
+def _tokens_of_a_step(trial: Trial) -> int:
+    from elmo.pretrain_config import read_config
+
+    stream = read_config(None, CONFIG, [*COMMON, *trial.sets]).stream
+    return stream.n_rows * stream.n_steps
+
+
+def _measure(model: Path, text: str) -> dict[str, float]:
+    measured = json.loads(_elmo(["evaluate", "--json", str(model), text]))
+    kept = ("forward", "backward", "mean", "bits_per_character", "unknown_rate", "tokens")
+    return {name: measured[name] for name in kept}
+
+
+def _elmo(arguments: Sequence[str]) -> str:
+    command = [sys.executable, "-m", "elmo", *arguments]
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=environment)
+    return done.stdout
+
+
+def _describe_machine() -> dict[str, Any]:
+    with open("/proc/cpuinfo", encoding="utf-8") as lines:
+        flags = next(line for line in lines if line.startswith("flags")).split()
+    wanted = ("avx2", "avx512f", "avx512_bf16", "amx_bf16")
+    return {
+        "cpu": f"{platform.machine()}, {' '.join(flag for flag in wanted if flag in flags)}",
+        "threads": 1,
+        "torch": torch.__version__,
+    }
+
+
+def _commit() -> str:
+    command = ["git", "describe", "--always", "--dirty"]
+    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
+
+
+def _read(path: Path) -> dict[str, Any]:
+    if path.exists():
+        known: dict[str, Any] = json.loads(path.read_text())
+        return known
+    return {"machine": _describe_machine(), "seconds_of_a_step": {}, "trials": {}}
+
+
+def _add(path: Path, place: Sequence[str], name: str, value: object) -> None:
+    known = part = _read(path)
+    for each in place:
+        part = part.setdefault(each, {})
+    part[name] = value
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(known, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
