@@ -101,14 +101,13 @@ def _read_options() -> argparse.Namespace:
 
 def _probe(options: argparse.Namespace, trial: Trial) -> list[float]:
     """The processor time of some steps, mean of each four, without the first, which warm up."""
-    from elmo import kernels
-    from elmo.bilm import BiLM
-    from elmo.learner import Learner
-    from elmo.pretrain import add_head, open_texts
-    from elmo.pretrain_config import read_config
-    from elmo.processes import Processes
-    from elmo.stream_batch import WordEncoder
-    from elmo.streams import Streams
+    from elmo.network import kernels
+    from elmo.network.bilm import BiLM
+    from elmo.pretraining.batches import Streams, WordEncoder
+    from elmo.pretraining.config import read_config
+    from elmo.pretraining.learner import Learner
+    from elmo.pretraining.pretrain import add_head, open_texts
+    from elmo.training.distributed import Processes
 
     config = read_config(None, CONFIG, [*COMMON, *trial.sets])
     processes = Processes(0, 1, torch.device("cpu"))
@@ -158,7 +157,7 @@ def _pretrain(
 
 
 def _tokens_of_a_step(trial: Trial) -> int:
-    from elmo.pretrain_config import read_config
+    from elmo.pretraining.config import read_config
 
     stream = read_config(None, CONFIG, [*COMMON, *trial.sets]).stream
     return stream.n_rows * stream.n_steps

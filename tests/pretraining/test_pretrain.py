@@ -393,8 +393,8 @@ def test_training_in_bfloat16_stays_near_float32(texts, tmp_path):
 def test_the_saved_model_has_the_averaged_weights(texts, tmp_path):
     more = ("train.ema_decay=0.9", "optimiser.decay=constant")
     train(texts, tmp_path, *more, n_steps=30)
-    saved = training_checkpoint.load_newest(tmp_path / "checkpoints").tensors
-    model = checkpoint.load(tmp_path / "model")
+    saved = checkpoint.load_newest(tmp_path / "checkpoints").tensors
+    model = model_folder.load(tmp_path / "model")
     name = "stacks.forward_layers.0.input_weight"
     found = model.bilm.state_dict()[name]
     assert torch.equal(found, saved[f"average.bilm.{name}"])

@@ -145,12 +145,74 @@ static inline void store_pair(const Panel& panel, int64_t k, const float weights
 #endif
 }
 
+#if MULTIPLIES_BFLOAT16
+
+static inline void transpose(__m512i rows[16]) {  // 16 x 16 lanes
+  __m512i other[16];
+  for (int i = 0; i < 16; i += 2) {
+    other[i] = _mm512_unpacklo_epi32(rows[i], rows[i + 1]);
+    other[i + 1] = _mm512_unpackhi_epi32(rows[i], rows[i + 1]);
+  }
+  for (int i = 0; i < 16; i += 4)
+    for (int j = 0; j < 2; ++j) {
+      rows[i + 2 * j] = _mm512_unpacklo_epi64(other[i + j], other[i + j + 2]);
+      rows[i + 2 * j + 1] = _mm512_unpackhi_epi64(other[i + j], other[i + j + 2]);
+    }
+  for (int i = 0; i < 16; i += 8)
+    for (int j = i; j < i + 4; ++j) {
+      other[j] = _mm512_shuffle_i32x4(rows[j], rows[j + 4], 0x88);
+      other[j + 4] = _mm512_shuffle_i32x4(rows[j], rows[j + 4], 0xdd);
+    }
+  for (int j = 0; j < 8; ++j) {
+    rows[j] = _mm512_shuffle_i32x4(other[j], other[j + 8], 0x88);
+    rows[j + 8] = _mm512_shuffle_i32x4(other[j], other[j + 8], 0xdd);
+  }
+}
+
+// Sixteen pairs of `from`, rounded to bfloat16; those from `n_left` numbers on are zero.
+static inline __m512i load_pairs(const float* from, int64_t n_left) {
+  if (from == nullptr) return _mm512_setzero_si512();
+  const uint32_t mask = n_left >= 32 ? ~0u : (1u << n_left) - 1;
+  const __m512 low = _mm512_maskz_loadu_ps(static_cast<__mmask16>(mask), from);
+  const __m512 high = _mm512_maskz_loadu_ps(static_cast<__mmask16>(mask >> 16), from + 16);
+  return (__m512i)_mm512_cvtne2ps_pbh(high, low);
+}
+
+// Pack one panel of bfloat16 weights whose column n stands in memory as column(n)[k].
+template <typename Column>
+static void pack_pairs(const Packing& packing, const Packed& packed, int64_t number,
+                       Column column) {
+  for (int64_t first = 0; first < packing.depth; first += 32) {
+    const int64_t block = first / packing.block_depth, n_left = packing.depth - first;
+    const Panel panel = packed.panel(packing, block, number);
+    char* to = const_cast<char*>(panel.stored) +
+               (first - block * packing.block_depth) * panel.row_bytes();
+    for (int64_t half = 0; half < 2; ++half) {
+      __m512i pairs[16];
+      for (int64_t n = 0; n < kLanes; ++n) {
+        const int64_t place = number * kPanel + half * kLanes + n;
+        const float* from = place < packing.n_columns ? column(place) : nullptr;
+        pairs[n] = load_pairs(from == nullptr ? from : from + first, n_left);
+      }
+      transpose(pairs);
+      for (int64_t pair = 0; pair < std::min<int64_t>(16, (n_left + 1) / 2); ++pair)
+        _mm512_storeu_si512(to + pair * 4 * kPanel + half * 64, pairs[pair]);
+    }
+  }
+}
+
+#endif
+
 // Pack weights whose column n stands in memory as column(n)[k * stride]; a null column is zero.
 template <typename Column>
 static void pack(const Packing& packing, const Packed& packed, Column column, int64_t stride = 1,
                  int64_t n_threads = 1) {
   constexpr int64_t kAtOnce = 64;  // rows: read along the columns, written while in the cache
   run_in_parallel(packing.n_panels(), n_threads, [&](int64_t number) {
+#if MULTIPLIES_BFLOAT16
+    if (packed.format == kBfloat16 && stride == 1)
+      return pack_pairs(packing, packed, number, column);
+#endif
     for (int64_t first = 0; first < packing.depth; first += kAtOnce) {
       const int64_t block = first / packing.block_depth, depth = packing.depth;
       const int64_t last = packed.format == kFloat32 ? depth : round_up(depth, 2);
