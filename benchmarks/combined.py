@@ -24,7 +24,7 @@ SENTENCES_AT_ONCE = 16
 
 
 def ways(forward: Tensor, backward: Tensor) -> dict[str, Tensor]:
-    """Unnormalised log-probabilities (N, V) from those of both directions."""
+    """Unnormalized log-probabilities (N, V) from those of both directions."""
     ranks = torch.arange(forward.shape[1])
     prior = ((ranks + 2) / (ranks + 1)).log().log()
     return {

@@ -31,7 +31,7 @@ def read_snli(folder: Path, part: str) -> Iterator[str]:
 
 
 def read_sst(folder: Path, part: str) -> Iterator[str]:
-    """The words of the trees, already tokenised."""
+    """The words of the trees, already tokenized."""
     for line in (folder / "research-only" / "sst" / f"{part}.txt").read_text().splitlines():
         yield " ".join(re.findall(r" ([^ ()]+)\)", line))
 
@@ -87,7 +87,7 @@ def tune(model: Path, kind: str, data: Path, out: Path, n_epochs: float) -> Fine
     read, _ = KINDS[kind]
     for part in ("train", "dev"):
         write_lines(out / "text" / f"{kind}-{part}.txt", read(data, part))
-    sets = [f"train.n_epochs={n_epochs}", "stream.n_rows=16", "optimiser.learning_rate=1e-3"]
+    sets = [f"train.n_epochs={n_epochs}", "stream.batch_size=16", "optimizer.learning_rate=1e-3"]
     settings = read_over(dict(DEFAULTS), None, sets)
     start = formats.read(model)
     processes = join_processes()

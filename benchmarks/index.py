@@ -80,7 +80,7 @@ class Query:
     layers: Array
 
     def nearest(self, index: WordIndex, *, any_word: bool) -> list[Neighbor]:
-        """Its neighbours, of any word or of its own."""
+        """Its neighbors, of any word or of its own."""
         occurrence = self.occurrence
         return index.nearest(
             self.layers[:, occurrence.position],
@@ -134,7 +134,7 @@ def milliseconds(ask: Callable[[Query], object], queries: Sequence[Query]) -> di
 def recall(
     queries: Sequence[Query], index: WordIndex, exact: WordIndex, *, any_word: bool
 ) -> float:
-    """The share of the exact search's neighbours that are found."""
+    """The share of the exact search's neighbors that are found."""
     n_found = n_expected = 0
     for query in queries:
         expected = places(query.nearest(exact, any_word=any_word))
@@ -144,7 +144,7 @@ def recall(
 
 
 def places(neighbors: Sequence[Neighbor]) -> set[tuple[object, ...]]:
-    """Where neighbours stand."""
+    """Where neighbors stand."""
     return {(*n.occurrence.tokens, n.occurrence.position) for n in neighbors}
 
 

@@ -27,7 +27,7 @@ import torch
 
 CONFIG = Path("configs/trials/640-160.toml")
 # What all trials share beside their config.
-COMMON = ("train.dropout=0.0", "optimiser.decay=late", "vocabulary.max_size=40960")
+COMMON = ("train.dropout=0.0", "optimizer.decay=late", "vocabulary.max_size=40960")
 N_PROBE_STEPS = 24
 
 
@@ -39,24 +39,24 @@ class Trial:
 
 
 HALF = ("train.dtype=bfloat16",)
-ADAMW = ("optimiser.kind=adamw", "optimiser.learning_rate=8e-3", *HALF)
-MUON = ("optimiser.kind=muon", "optimiser.learning_rate=8e-3", *HALF)
-ROWS_64 = ("stream.n_rows=64",)
+ADAMW = ("optimizer.kind=adamw", "optimizer.learning_rate=8e-3", *HALF)
+MUON = ("optimizer.kind=muon", "optimizer.learning_rate=8e-3", *HALF)
+ROWS_64 = ("stream.batch_size=64",)
 SIZE_256 = ("model.lstm.projection_dim=256",)
 SIZE_1024 = ("model.lstm.dim=1024", *SIZE_256)
 
 TRIALS = {
-    "adamw-4e-3-float32": Trial(("optimiser.kind=adamw", "optimiser.learning_rate=4e-3")),
-    "adamw-4e-3": Trial((*ADAMW, "optimiser.learning_rate=4e-3")),
+    "adamw-4e-3-float32": Trial(("optimizer.kind=adamw", "optimizer.learning_rate=4e-3")),
+    "adamw-4e-3": Trial((*ADAMW, "optimizer.learning_rate=4e-3")),
     "adamw-8e-3": Trial(ADAMW),
     "muon": Trial(MUON),
     "muon-64": Trial((*MUON, *ROWS_64)),
-    "muon-every-4-64": Trial((*MUON, *ROWS_64, "optimiser.muon_every=4")),
-    "muon-every-2": Trial((*MUON, "optimiser.muon_every=2")),
-    "muon-every-4": Trial((*MUON, "optimiser.muon_every=4")),
-    "muon-1.6e-2": Trial((*MUON, "optimiser.learning_rate=1.6e-2")),
-    "muon-256": Trial((*MUON, "optimiser.muon_every=4", *SIZE_256)),
-    "muon-1024-256": Trial((*MUON, "optimiser.muon_every=4", *SIZE_1024)),
+    "muon-every-4-64": Trial((*MUON, *ROWS_64, "optimizer.muon_every=4")),
+    "muon-every-2": Trial((*MUON, "optimizer.muon_every=2")),
+    "muon-every-4": Trial((*MUON, "optimizer.muon_every=4")),
+    "muon-1.6e-2": Trial((*MUON, "optimizer.learning_rate=1.6e-2")),
+    "muon-256": Trial((*MUON, "optimizer.muon_every=4", *SIZE_256)),
+    "muon-1024-256": Trial((*MUON, "optimizer.muon_every=4", *SIZE_1024)),
     "muon-1024-negatives": Trial((*MUON, "head.n_negatives=1024")),
 }
 
@@ -112,7 +112,7 @@ def _probe(options: argparse.Namespace, trial: Trial) -> list[float]:
     config = read_config(None, CONFIG, [*COMMON, *trial.sets])
     processes = Processes(0, 1, torch.device("cpu"))
     heldout = options.heldout[0].split("=", 1)[1]
-    texts = open_texts(options.train, heldout, options.cache, processes, is_tokenised=False)
+    texts = open_texts(options.train, heldout, options.cache, processes, is_tokenized=False)
     kernels.keep_freed_memory()
     model = add_head(BiLM(config.model), texts, config)
     stream = dataclasses.asdict(config.stream)
@@ -160,7 +160,7 @@ def _tokens_of_a_step(trial: Trial) -> int:
     from elmo.pretraining.config import read_config
 
     stream = read_config(None, CONFIG, [*COMMON, *trial.sets]).stream
-    return stream.n_rows * stream.n_steps
+    return stream.batch_size * stream.bptt_length
 
 
 def _measure(model: Path, text: str) -> dict[str, float]:

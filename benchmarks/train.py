@@ -33,11 +33,11 @@ from elmo.training.distributed import Processes
 SHARED = Path(__file__).parent.parent.parent / "shared"
 # As the original was trained, but for the size.
 AS_THE_PEER = (
-    "stream.n_rows=128",
-    "stream.n_steps=20",
+    "stream.batch_size=128",
+    "stream.bptt_length=20",
     "stream.reset=never",
     "head.n_negatives=8192",
-    "optimiser.kind=adagrad",
+    "optimizer.kind=adagrad",
     "vocabulary.max_size=40000",
     "vocabulary.min_count=1",
 )
@@ -79,8 +79,8 @@ class Ours:
         self.streams = Streams(
             cache,
             WordEncoder.of(model),
-            n_rows=stream.n_rows,
-            n_steps=stream.n_steps,
+            batch_size=stream.batch_size,
+            bptt_length=stream.bptt_length,
             seed=stream.seed,
             backward=stream.backward,
             reset=stream.reset,
@@ -91,22 +91,22 @@ class Ours:
         self.parts.watch(model.bilm, "token_vectors", "characters, forward")
         self.parts.watch(model.bilm, "run", "LSTMs, forward")
         self.parts.watch(head, "loss", "head, both ways")
-        self.parts.watch(self.learner._optimiser, "step", "optimiser")
+        self.parts.watch(self.learner._optimizer, "step", "optimizer")
         self.step = 0
 
     def run(self, n_steps: int) -> float:
         """Tokens per second over some steps."""
         started_at = time.perf_counter()
         for _ in range(n_steps):
-            assert self.config.optimiser.learning_rate is not None
-            self.learner.learn(self.step, self.config.optimiser.learning_rate)
+            assert self.config.optimizer.learning_rate is not None
+            self.learner.learn(self.step, self.config.optimizer.learning_rate)
             self.step += 1
-        n_tokens = n_steps * self.streams.n_rows * self.streams.n_steps
+        n_tokens = n_steps * self.streams.batch_size * self.streams.bptt_length
         return n_tokens / (time.perf_counter() - started_at)
 
 
 def write_for_peer(cache: TokenCache, config: PretrainConfig, folder: Path) -> None:
-    """Tokenised sentences and a vocabulary, as `bilm` reads them."""
+    """Tokenized sentences and a vocabulary, as `bilm` reads them."""
     with (folder / "sentences.txt").open("w", encoding="utf-8") as file:
         for number in range(cache.counts.n_sentences):
             words = cache.sentence(number)

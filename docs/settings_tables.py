@@ -1,22 +1,23 @@
-"""Tables of settings, from the dataclasses that hold them: name, kind, default, meaning.
+"""Tables of settings, from the dataclasses that declare them: name, values, default, help text.
 
 In: `.. settings:: elmo.pretraining.config.PretrainConfig`, or `.. task-settings::`. Out: a row for
-each setting, by the dotted name that a TOML file and `--set` know it by.
+each setting, with the dotted name of `--set`.
 """
 
 import dataclasses
 from collections.abc import Iterator
 from importlib import import_module
-from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+from types import UnionType
+from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 from docutils.nodes import Node
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
+from elmo.settings import describe, help_text
 from elmo.tasks import TASKS, find_task
 
-HEAD = ("name", "is", "default", "")
+HEAD = ("name", "values", "default", "meaning")
 
 
 class Settings(SphinxDirective):
@@ -50,44 +51,33 @@ def table(settings: object) -> Iterator[str]:
 
 
 def rows(settings: Any, prefix: str) -> Iterator[tuple[str, str, str, str]]:  # noqa: ANN401
-    """A row for each setting, groups inside groups too."""
+    """A row for each setting, including those of nested groups."""
     hints = get_type_hints(type(settings), include_extras=True)
     for field in dataclasses.fields(settings):
-        hint, meaning = hints[field.name], ""
-        if get_origin(hint) is Annotated:
-            hint, meaning = get_args(hint)[:2]
-        value = getattr(settings, field.name)
-        group = next((kind for kind in alternatives(hint) if dataclasses.is_dataclass(kind)), None)
+        hint, value = hints[field.name], getattr(settings, field.name)
+        name, meaning = f"``{prefix}{field.name}``", escaped(help_text(hint))
+        group = find_group(hint)
         if group is None:
-            yield f"``{prefix}{field.name}``", shown_kind(hint), shown(value), escaped(meaning)
+            yield name, escaped(describe(hint)), shown(value), meaning
             continue
         if value is None:
-            yield f"``{prefix}{field.name}``", "a group", "absent", escaped(meaning)
+            yield name, "group", "none", meaning
         yield from rows(value or group(), f"{prefix}{field.name}.")
 
 
-def alternatives(hint: object) -> tuple[object, ...]:
-    """The members of a union, or the one type."""
-    return get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
-
-
-def shown_kind(hint: object) -> str:
-    """What a setting may be, in a user's words."""
-    if get_origin(hint) is Literal:
-        return ", ".join(f"``{value}``" for value in get_args(hint))
+def find_group(hint: Any) -> type | None:  # noqa: ANN401
+    """The dataclass of an annotation, if it is a group of settings."""
+    if get_origin(hint) is Annotated:
+        return find_group(hint.__origin__)
     if get_origin(hint) in (Union, UnionType):
-        return " or ".join(shown_kind(member) for member in get_args(hint))
-    if hint is NoneType:
-        return "absent"
-    if get_origin(hint) is tuple:
-        return "a list"
-    return {int: "a whole number", float: "a number", bool: "true or false", str: "text"}[hint]
+        return next(filter(None, map(find_group, get_args(hint))), None)
+    return hint if dataclasses.is_dataclass(hint) else None
 
 
 def shown(value: object) -> str:
     """A default as TOML writes it."""
     if value is None:
-        return "absent"
+        return "none"
     if isinstance(value, bool):
         return f"``{str(value).lower()}``"
     if isinstance(value, tuple):
@@ -96,7 +86,7 @@ def shown(value: object) -> str:
 
 
 def escaped(text: str) -> str:
-    """Prose that happens to have RST's signs in it."""
+    """Text with RST's special characters escaped."""
     return text.replace("*", "\\*").replace("|", "\\|")
 
 

@@ -40,7 +40,7 @@ def main(model: Elmo) -> None:
     places = [sentence.tokens.index("bow") for sentence in embedded]
     shown = [show(e.tokens, place) for e, place in zip(embedded, places, strict=True)]
     likeness = cosines(vectors_of(embedded, places, "top"))
-    np.fill_diagonal(likeness, -np.inf)  # a word is not its own neighbour
+    np.fill_diagonal(likeness, -np.inf)  # a word is not its own neighbor
     nearest = likeness.argmax(1)
 
     print(f"\nOne word in {len(shown)} sentences, and for each the one where it is used most alike")

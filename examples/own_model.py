@@ -40,12 +40,12 @@ targets = nn.utils.rnn.pad_sequence(
     batch_first=True,
     padding_value=-100,  # what cross entropy passes over
 )
-optimiser = torch.optim.Adam([p for p in model.parameters() if p.requires_grad], lr=0.01)
+optimizer = torch.optim.Adam([p for p in model.parameters() if p.requires_grad], lr=0.01)
 for _ in range(40):
     loss = nn.functional.cross_entropy(model(sentences).flatten(0, 1), targets.flatten())
-    optimiser.zero_grad()
+    optimizer.zero_grad()
     loss.backward()
-    optimiser.step()
+    optimizer.step()
 
 model.eval()
 for words in sentences:

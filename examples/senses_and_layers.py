@@ -48,7 +48,7 @@ SENTENCES = {
     ],
 }
 SENSES = [sense for sense, sentences in SENTENCES.items() for _ in sentences]
-# Colours that stay apart for the colour-blind (Okabe and Ito), with a mark each.
+# Colors that stay apart for the color-blind (Okabe and Ito), with a mark each.
 LOOKS = {
     "theatre": ("#0072b2", "o"),
     "archery": ("#d55e00", "s"),
@@ -92,28 +92,28 @@ layers = vectors_of_the_word(elmo)
 # %% [markdown]
 # ## Senses, layer by layer
 #
-# Each layer on the plane in which its sixteen vectors differ most (PCA, by an SVD of the centred
+# Each layer on the plane in which its sixteen vectors differ most (PCA, by an SVD of the centered
 # vectors). The share is how much of their variance the plane holds.
 
 
 # %%
 def on_a_plane(vectors: np.ndarray) -> tuple[np.ndarray, float]:
     """Places on the first two principal components, (16, 2), and their share of the variance."""
-    centred = vectors - vectors.mean(0)
-    left, scale, _ = np.linalg.svd(centred, full_matrices=False)
+    centered = vectors - vectors.mean(0)
+    left, scale, _ = np.linalg.svd(centered, full_matrices=False)
     total = (scale**2).sum()
     share = (scale[:2] ** 2).sum() / total if total > 1e-9 else 1.0
     return left[:, :2] * scale[:2], float(share)
 
 
 def draw_senses(layers: np.ndarray) -> Figure:
-    """A square per layer, a mark per sentence, a colour per sense."""
+    """A square per layer, a mark per sentence, a color per sense."""
     figure, squares = plt.subplots(1, len(layers), figsize=(4 * len(layers), 4))
     for number, (square, vectors) in enumerate(zip(squares, layers, strict=True)):
         places, share = on_a_plane(vectors)
-        for sense, (colour, mark) in LOOKS.items():
+        for sense, (color, mark) in LOOKS.items():
             chosen = places[[name == sense for name in SENSES]]
-            square.scatter(*chosen.T, c=colour, marker=mark, label=sense, alpha=0.8)
+            square.scatter(*chosen.T, c=color, marker=mark, label=sense, alpha=0.8)
         is_one_place = np.ptp(places, axis=0).max() < 1e-4
         square.set_title(f"layer {number}" + (": one place" if is_one_place else f" ({share:.0%})"))
         square.set_xticks([])
@@ -178,10 +178,10 @@ def draw_surprise(elmo: Elmo, text: str = SURPRISING) -> Figure:
     figure, chart = plt.subplots(figsize=(9, 3.4))
     readings = list(sentence.log_probabilities)
     width = 0.8 / len(readings)
-    colours = [colour for colour, _ in LOOKS.values()]
+    colors = [color for color, _ in LOOKS.values()]
     for k, reading in enumerate(readings):
         places = np.arange(len(sentence.tokens)) + (k - (len(readings) - 1) / 2) * width
-        chart.bar(places, sentence.surprisal(reading), width, label=reading, color=colours[k])
+        chart.bar(places, sentence.surprisal(reading), width, label=reading, color=colors[k])
     known = zip(sentence.tokens, sentence.is_known, strict=True)
     names = [word if is_known else f"{word} ?" for word, is_known in known]
     chart.set_xticks(range(len(names)), names)
@@ -204,7 +204,7 @@ save(draw_surprise(elmo), "surprise")
 def n_own_sense(vectors: np.ndarray) -> int:
     """How many occurrences have one of their own sense nearest to them."""
     likeness = cosines(vectors)
-    np.fill_diagonal(likeness, -np.inf)  # a word is not its own neighbour
+    np.fill_diagonal(likeness, -np.inf)  # a word is not its own neighbor
     return sum(SENSES[i] == SENSES[k] for i, k in enumerate(likeness.argmax(1)))
 
 

@@ -15,7 +15,7 @@ def demo():
     return module
 
 
-def test_the_demo_shows_a_neighbour_for_every_sentence(demo, elmo, capsys):
+def test_the_demo_shows_a_neighbor_for_every_sentence(demo, elmo, capsys):
     demo.main(elmo)
     shown = capsys.readouterr().out
     assert len(re.findall(r"^  .*\[bow\].*\[bow\]", shown, flags=re.MULTILINE)) == 16

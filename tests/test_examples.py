@@ -40,8 +40,8 @@ def test_a_model_of_ones_own_learns_its_sentences(monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", [str(script)])
     names = runpy.run_path(str(script), run_name="__main__")
     shown = capsys.readouterr().out.splitlines()
-    labelled = [" ".join(pair.rsplit("/", 1)[1] for pair in line.split()) for line in shown]
-    assert labelled == [labels for _, labels in names["DATA"]]
+    labeled = [" ".join(pair.rsplit("/", 1)[1] for pair in line.split()) for line in shown]
+    assert labeled == [labels for _, labels in names["DATA"]]
 
 
 def test_five_commands_make_a_tagger(tmp_path):

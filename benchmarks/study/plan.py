@@ -8,6 +8,22 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+# Settings that had another name when the stored results were made.
+RENAMED = {
+    "optimiser.halve_after": "optimizer.lr_plateau_patience",
+    "optimiser.": "optimizer.",
+    "data.train_share": "data.paragraph_fraction",
+    "train.share": "train.train_fraction",
+}
+
+
+def current_names(sets: Sequence[str]) -> list[str]:
+    """The settings of a stored result, `name=value`, by the names they have now."""
+    renamed = list(sets)
+    for old, new in RENAMED.items():
+        renamed = [new + s.removeprefix(old) if s.startswith(old) else s for s in renamed]
+    return renamed
+
 
 @dataclass(frozen=True)
 class StudiedTask:
@@ -61,7 +77,7 @@ class Run:
 
     def is_made_by(self, result: Mapping[str, Any]) -> bool:
         """Whether a result is of this run with the settings that it has now."""
-        return result["key"] == self.key and result["sets"] == list(self.sets)
+        return result["key"] == self.key and current_names(result["sets"]) == list(self.sets)
 
     @property
     def minutes(self) -> float:
@@ -80,7 +96,7 @@ class Run:
             f"train.n_epochs={round(studied.n_epochs * variant.n_epochs_times)}",
             # A little data is learned for a long time without a trace in the dev score.
             f"train.patience={studied.patience if variant.share == 1 else 'none'}",
-            f"train.share={variant.share:g}",
+            f"train.train_fraction={variant.share:g}",
             f"train.seed={self.seed}",
         ]
         return [s for s in sets if variant.has_elmo or not s.startswith("elmo.")]
@@ -95,8 +111,8 @@ STUDIED = {
         "squad-dev/test.json",
         (
             *("elmo.place=both", "elmo.dropout=0.2"),
-            *("data.train_share=0.1", "train.batch_size=20", "model.dropout=0.1"),
-            *("optimiser.learning_rate=2e-3", "optimiser.beta2=0.999"),
+            *("data.paragraph_fraction=0.1", "train.batch_size=20", "model.dropout=0.1"),
+            *("optimizer.learning_rate=2e-3", "optimizer.beta2=0.999"),
         ),
         n_epochs=8,
         patience=3,
@@ -124,7 +140,7 @@ STUDIED = {
         "sick/train.tsv",
         "sick/dev.tsv",
         "sick/test.tsv",
-        ("elmo.place=both", "optimiser.halve_after=2"),
+        ("elmo.place=both", "optimizer.lr_plateau_patience=2"),
         n_epochs=20,
         patience=8,
         minutes=5,

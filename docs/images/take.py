@@ -10,7 +10,7 @@ from pathlib import Path
 from playwright.sync_api import Page, sync_playwright
 
 FOLDER = Path(__file__).parent
-# Name, width, height, colours, and the part of the page at its top.
+# Name, width, height, colors, and the part of the page at its top.
 PICTURES = (
     ("explorer", 1280, 1060, "light", None),
     ("explorer-dark", 1280, 1060, "dark", None),

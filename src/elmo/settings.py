@@ -1,31 +1,97 @@
-"""Settings as frozen dataclasses: read, checked, written.
+"""Settings as frozen dataclasses: read, checked and written in one place.
 
-In: TOML written by people, JSON written by machines, or `name=value` from a command line.
-Out: a checked dataclass; every problem found is reported at once, unknown keys with the nearest
-known one.
+In: TOML written by people, JSON written by programs, or `name=value` from a command line.
+Out: a checked dataclass. All problems are reported at once, an unknown key with the nearest known
+one and a renamed key with its new name.
+
+A field's annotation declares what is allowed, and its help text:
+`batch_size: Annotated[PositiveInt, "sequences per step", Renamed("n_rows")] = 32`.
 """
 
 import dataclasses
 import difflib
 import json
+import operator
+import sys
 import tomllib
 import types
 import typing
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
+
+from annotated_types import Ge, Gt, Le, Lt, MinLen
 
 from elmo.errors import ConfigError
 
 Settings = TypeVar("Settings")
 
+PositiveInt = Annotated[int, Gt(0)]
+NonNegativeInt = Annotated[int, Ge(0)]
+Dim = Annotated[int, Gt(0), Le(65_536)]
+LayerCount = Annotated[int, Ge(0), Le(100)]
+Seed = Annotated[int, Ge(0), Lt(2**32)]
+PositiveFloat = Annotated[float, Gt(0)]
+NonNegativeFloat = Annotated[float, Ge(0)]
+Fraction = Annotated[float, Gt(0), Le(1)]
+Rate = Annotated[float, Ge(0), Lt(1)]  # of dropout or decay
+Filters = Annotated[tuple[tuple[PositiveInt, Dim], ...], MinLen(1)]
 
-def from_mapping(kind: type[Settings], mapping: Mapping[str, Any], where: str) -> Settings:
-    """Make settings of `kind` from nested mappings; `where` names their source in errors."""
-    problems: list[str] = []
-    settings = _build(kind, mapping, "", problems)
+# Constraints that are checked: the attribute that holds the bound, the comparison, its sign.
+BOUNDS: dict[type, tuple[str, Callable[[Any, Any], bool], str]] = {
+    Gt: ("gt", operator.gt, ">"),
+    Ge: ("ge", operator.ge, ">="),
+    Lt: ("lt", operator.lt, "<"),
+    Le: ("le", operator.le, "<="),
+}
+MAX_INT = 10**9  # for whole numbers without an upper bound: keeps absurd sizes from allocations
+MAX_SHOWN = 80  # characters of a wrong value in a message
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Renamed:
+    """Marks a field that had another name in earlier versions."""
+
+    old: str
+
+
+def checked(kind: type[Settings]) -> type[Settings]:
+    """Check every field against its annotation when an instance is made.
+
+    Stands below `@dataclass`. The class's own `__post_init__`, for what spans several fields, runs
+    after it.
+    """
+    check_more: Callable[[object], None] | None = getattr(kind, "__post_init__", None)
+
+    def check(self: object) -> None:
+        reader = _Reader()
+        for name, hint in _hints(type(self)).items():
+            reader.convert(hint, getattr(self, name), name)
+        raise_problems(self, reader.problems)
+        if check_more is not None:
+            check_more(self)
+
+    setattr(kind, "__post_init__", check)  # noqa: B010 - mypy knows no such method of a type
+    return kind
+
+
+def raise_problems(settings: object, problems: Sequence[str]) -> None:
+    """Report all problems of some settings at once, if there are any."""
     if problems:
-        raise ConfigError(f"{where}: " + "; ".join(problems) + "; correct the settings")
+        raise ConfigError(f"{type(settings).__name__}: " + "; ".join(problems))
+
+
+def from_mapping(
+    kind: type[Settings], mapping: Mapping[str, Any], where: str, *, accept_old: bool = False
+) -> Settings:
+    """Make settings of `kind` from nested mappings; `where` names their source in errors.
+
+    `accept_old`: read keys of earlier versions by their new names instead of refusing them.
+    """
+    reader = _Reader(accept_old)
+    settings = reader.build(kind, mapping, "")
+    if reader.problems:
+        raise ConfigError(f"{where}: " + "; ".join(reader.problems))
     assert isinstance(settings, kind)
     return settings
 
@@ -42,9 +108,9 @@ def read_toml(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise ConfigError(f"{path}: cannot be read ({error.strerror}); name a TOML file") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: not TOML ({error}); correct the file") from error
+        raise ConfigError(f"{path}: cannot be read ({error.strerror})") from error
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"{path}: not TOML ({error})") from error
 
 
 def merge(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
@@ -63,16 +129,44 @@ def apply_sets(mapping: dict[str, Any], sets: Sequence[str]) -> dict[str, Any]:
         path, has_value, text = entry.partition("=")
         if not has_value or not path.strip():
             raise ConfigError(f"--set {entry!r}: expected name=value, such as train.seed=7")
-        *folders, name = path.strip().split(".")
-        place = changed
-        for folder in folders:
-            place = place.setdefault(folder, {})
-            if not isinstance(place, dict):
-                raise ConfigError(
-                    f"--set {entry!r}: {folder!r} is a value, not a group of settings"
-                )
-        place[name] = _parse_value(text.strip())
+        *groups, name = path.strip().split(".")
+        group = changed
+        for key in groups:
+            group = group.setdefault(key, {})
+            if not isinstance(group, dict):
+                raise ConfigError(f"--set {entry!r}: {key!r} is a value, not a group of settings")
+        group[name] = _parse_value(text.strip())
     return changed
+
+
+def nearest(key: str, known: Iterable[str]) -> str:
+    """The known key that is most like an unknown one, for the end of a message."""
+    names = list(known)
+    close = difflib.get_close_matches(key, names, n=1, cutoff=0.5)
+    return f" (did you mean {close[0]!r}?)" if close else f" (expected {', '.join(names)})"
+
+
+def describe(hint: Any) -> str:  # noqa: ANN401 - any annotation
+    """The values that an annotation allows, such as `int >= 1`."""
+    hint, markers = _split(hint)
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (types.UnionType, typing.Union):
+        kinds = [_annotate(argument, markers) for argument in arguments]
+        return " or ".join(map(describe, kinds))
+    if origin is Literal:
+        return " or ".join(map(str, arguments))
+    if origin is tuple and arguments[-1] is Ellipsis:
+        return f"list of {describe(arguments[0])}"
+    if origin is tuple:
+        return f"[{', '.join(map(describe, arguments))}]"
+    name = "none" if hint is types.NoneType else hint.__name__
+    bounds = " and ".join(f"{sign} {bound:,}" for _, bound, sign in _bounds(markers))
+    return f"{name} {bounds}".strip()
+
+
+def help_text(hint: Any) -> str:  # noqa: ANN401 - any annotation
+    """The help text of an annotation; empty if it has none."""
+    return next((marker for marker in _split(hint)[1] if isinstance(marker, str)), "")
 
 
 def _parse_value(text: str) -> Any:  # noqa: ANN401 - whatever TOML can hold
@@ -81,88 +175,120 @@ def _parse_value(text: str) -> Any:  # noqa: ANN401 - whatever TOML can hold
         return None
     try:
         return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):
         return text
 
 
-def _build(kind: Any, mapping: Any, prefix: str, problems: list[str]) -> Any:  # noqa: ANN401
-    if not isinstance(mapping, Mapping):
-        problems.append(f"{prefix[:-1] or 'the settings'} is {mapping!r}, expected a group of keys")
-        return None
-    hints = typing.get_type_hints(kind)
-    values = {}
-    for key, value in mapping.items():
-        if key not in hints:
-            problems.append(f"unknown key {prefix + key!r}{nearest(key, hints)}")
-            continue
-        values[key] = _convert(hints[key], value, prefix + key, problems)
-    missing = [
-        field.name
-        for field in dataclasses.fields(kind)
-        if field.default is dataclasses.MISSING
-        and field.default_factory is dataclasses.MISSING
-        and field.name not in values
-    ]
-    problems.extend(f"key {prefix + name!r} is missing" for name in missing)
-    if problems:
-        return None
-    try:
-        return kind(**values)
-    except ConfigError as error:
-        problems.append(str(error))
-        return None
+def _hints(kind: type) -> dict[str, Any]:
+    return typing.get_type_hints(kind, include_extras=True)
 
 
-def _convert(hint: Any, value: Any, name: str, problems: list[str]) -> Any:  # noqa: ANN401
-    if dataclasses.is_dataclass(hint):
-        return _build(hint, value, name + ".", problems)
-    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
-    if origin in (types.UnionType, typing.Union):
-        if value is None and types.NoneType in arguments:
+def _renamed(kind: type) -> dict[str, str]:
+    """New names by old ones; a subclass that overrides a field's default need not repeat them."""
+    return {
+        marker.old: name
+        for base in kind.__mro__
+        if dataclasses.is_dataclass(base)
+        for name, hint in _hints(base).items()
+        for marker in _split(hint)[1]
+        if isinstance(marker, Renamed)
+    }
+
+
+def _split(hint: Any) -> tuple[Any, tuple[Any, ...]]:  # noqa: ANN401
+    """A type, and the markers of its annotation."""
+    if typing.get_origin(hint) is Annotated:
+        return hint.__origin__, hint.__metadata__
+    return hint, ()
+
+
+def _annotate(hint: Any, markers: tuple[Any, ...]) -> Any:  # noqa: ANN401
+    """A member of a union with the markers of the union."""
+    return hint if hint is types.NoneType or not markers else Annotated[hint, *markers]
+
+
+def _bounds(markers: Iterable[Any]) -> Iterator[tuple[Callable[[Any, Any], bool], Any, str]]:
+    for marker in markers:
+        if type(marker) in BOUNDS:
+            attribute, compare, sign = BOUNDS[type(marker)]
+            yield compare, getattr(marker, attribute), sign
+
+
+class _Reader:
+    """Values from plain ones as annotations have them; collects all problems."""
+
+    def __init__(self, accept_old: bool = False) -> None:
+        self.problems: list[str] = []
+        self._accept_old = accept_old
+
+    def build(self, kind: Any, mapping: Any, prefix: str) -> Any:  # noqa: ANN401
+        """Settings of a kind, or none if there is a problem with them."""
+        if not isinstance(mapping, Mapping):
+            return self._refuse(prefix[:-1] or "the settings", mapping, "a group of settings")
+        hints, renamed, n_before = _hints(kind), _renamed(kind), len(self.problems)
+        values: dict[str, Any] = {}
+        for key, value in mapping.items():
+            name = str(renamed.get(key, key))
+            if name != key and not self._accept_old:
+                self.problems.append(f"{prefix + key!r} was renamed to {prefix + name!r}")
+            if name in hints:
+                values[name] = self.convert(hints[name], value, prefix + name)
+            else:
+                self.problems.append(f"unknown key {prefix + key!r}{nearest(key, hints)}")
+        self.problems += [
+            f"key {prefix + field.name!r} is missing"
+            for field in dataclasses.fields(kind)
+            if field.default is dataclasses.MISSING
+            and field.default_factory is dataclasses.MISSING
+            and field.name not in values
+        ]
+        if len(self.problems) > n_before:
             return None
-        return _convert(
-            next(a for a in arguments if a is not types.NoneType), value, name, problems
-        )
-    if origin is tuple and isinstance(value, list | tuple):
-        hints = [arguments[0]] * len(value) if arguments[-1] is Ellipsis else list(arguments)
-        if len(hints) == len(value):
-            pairs = zip(hints, value, strict=True)
-            return tuple(_convert(h, v, name, problems) for h, v in pairs)
-    elif origin is Literal:
-        if value in arguments:
-            return value
-    elif hint is float and isinstance(value, int | float) and not isinstance(value, bool):
-        return float(value)
-    elif isinstance(hint, type) and type(value) is hint:
-        return value
-    problems.append(f"{name} is {value!r}, expected {_describe(hint)}")
-    return None
+        try:
+            return kind(**values)
+        except ConfigError as error:
+            self.problems.append(str(error))
+            return None
+
+    def convert(self, hint: Any, value: Any, name: str) -> Any:  # noqa: ANN401
+        """A value of an annotation, or none if it is not allowed."""
+        plain, markers = _split(hint)
+        origin, arguments = typing.get_origin(plain), typing.get_args(plain)
+        if origin in (types.UnionType, typing.Union):
+            if value is None and types.NoneType in arguments:
+                return None
+            given = next(argument for argument in arguments if argument is not types.NoneType)
+            return self.convert(_annotate(given, markers), value, name)
+        if dataclasses.is_dataclass(plain):
+            is_built = isinstance(value, typing.cast(type, plain))
+            return value if is_built else self.build(plain, value, name + ".")
+        if origin is tuple and isinstance(value, list | tuple):
+            hints = [arguments[0]] * len(value) if arguments[-1] is Ellipsis else list(arguments)
+            is_empty = not value and any(isinstance(marker, MinLen) for marker in markers)
+            if len(hints) == len(value) and not is_empty:
+                pairs = zip(hints, value, strict=True)
+                return tuple(self.convert(each, item, name) for each, item in pairs)
+            return self._refuse(name, value, "at least one" if is_empty else describe(hint))
+        if not _is_of(plain, value):
+            return self._refuse(name, value, describe(hint))
+        bounds = list(_bounds(markers))
+        if not all(compare(value, bound) for compare, bound, _ in bounds):
+            return self._refuse(name, value, describe(hint))
+        if plain is float and not abs(value) <= sys.float_info.max:
+            return self._refuse(name, value, "a finite number")
+        has_upper = any(sign.startswith("<") for _, _, sign in bounds)
+        if plain is int and not has_upper and abs(value) > MAX_INT:
+            return self._refuse(name, value, f"at most {MAX_INT:,}")
+        return float(value) if plain is float else value
+
+    def _refuse(self, name: str, value: object, expected: str) -> None:
+        text = repr(value)
+        shown = text if len(text) <= MAX_SHOWN else text[: MAX_SHOWN - 3] + "..."
+        self.problems.append(f"{name} is {shown}, expected {expected}")
 
 
-def _describe(hint: Any) -> str:  # noqa: ANN401
-    if typing.get_origin(hint) is Literal:
-        return " or ".join(str(choice) for choice in typing.get_args(hint))
-    return hint.__name__ if isinstance(hint, type) else str(hint)
-
-
-def nearest(key: str, known: Iterable[str]) -> str:
-    """What an unknown key was perhaps meant to be, for the end of a message."""
-    names = list(known)
-    close = difflib.get_close_matches(key, names, n=1, cutoff=0.5)
-    return f" (did you mean {close[0]!r}?)" if close else f" (expected {', '.join(names)})"
-
-
-def not_positive(settings: Any, *names: str) -> list[str]:  # noqa: ANN401
-    """A problem for each named field that is given and not above zero."""
-    found = {name: getattr(settings, name) for name in names}
-    return [
-        f"{name} is {value}, expected a positive number"
-        for name, value in found.items()
-        if value is not None and not value > 0
-    ]
-
-
-def raise_problems(settings: object, problems: list[str]) -> None:
-    """Report all problems of some settings at once, if there are any."""
-    if problems:
-        raise ConfigError(f"{type(settings).__name__}: " + "; ".join(problems))
+def _is_of(plain: Any, value: object) -> bool:  # noqa: ANN401
+    """Whether a value is of a plain type: a whole number is a float too, a bool is no number."""
+    if typing.get_origin(plain) is Literal:  # True == 1
+        return any(value == each and type(value) is type(each) for each in typing.get_args(plain))
+    return type(value) in ((int, float) if plain is float else (plain,))

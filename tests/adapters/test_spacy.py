@@ -1,4 +1,4 @@
-"""spaCy's own ways with the component: pipelines, vectors, serialisation, training."""
+"""spaCy's own ways with the component: pipelines, vectors, serialization, training."""
 
 import numpy as np
 import pytest
@@ -98,12 +98,12 @@ def test_a_wrong_path_is_told_at_the_first_doc(tmp_path):
         nlp("I took a bow.")
 
 
-def test_an_entity_recogniser_learns_on_its_vectors(folder, tmp_path):
+def test_an_entity_recognizer_learns_on_its_vectors(folder, tmp_path):
     nlp = spacy.blank("en")
     tok2vec = {"@architectures": "elmo.Tok2Vec.v1", "model": str(folder), "width": 16}
     settings = {"model": {"tok2vec": tok2vec, "hidden_width": 16}}
-    recogniser = nlp.add_pipe("ner", config=settings)
-    recogniser.add_label("PLACE")
+    recognizer = nlp.add_pipe("ner", config=settings)
+    recognizer.add_label("PLACE")
     sentences = [
         (["She", "lives", "in", "Zürich", "."], ["O", "O", "O", "B-PLACE", "O"]),
         (["He", "left", "Tokyo", "today"], ["O", "O", "B-PLACE", "O"]),

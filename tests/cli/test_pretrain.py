@@ -50,10 +50,10 @@ def test_a_run_leaves_a_model_and_says_where(folder, capsys):
 @pytest.mark.parametrize(
     ("arguments", "files", "message"),
     [
-        (["--set", "stream.n_row=3"], {}, "did you mean 'n_rows'?"),
-        (["--set", "train.dropout=2"], {}, "dropout is 2.0"),
+        (["--set", "stream.bach_size=3"], {}, "did you mean 'batch_size'?"),
+        (["--set", "train.dropout=2"], {}, "train.dropout is 2, expected float >= 0 and < 1"),
         (["--set", "stream.reset=often"], {}, "expected never or document or sentence"),
-        (["--set", "train.n_accumulate=3"], {}, "no multiple of"),
+        (["--set", "train.n_accumulate=3"], {}, "expected a multiple of"),
         (["--size", "huge"], {}, "unknown size 'huge'"),
         (["--max-minutes", "0"], {}, "max_minutes is 0.0"),
         ([], {"train": "empty.txt"}, "no words in 1 files"),

@@ -34,7 +34,7 @@ def train(folder, task="ner", out="run"):
     return ("train", task, *paths, "-m", folder / "bilm-1")
 
 
-def test_raw_text_comes_back_labelled(run, workplace):
+def test_raw_text_comes_back_labeled(run, workplace):
     text = b"Ann Lee saw a bow. Bob Ray met Ann.\n"
     result = run("predict", workplace / "run", "-", stdin=text)
     assert result.code == 0

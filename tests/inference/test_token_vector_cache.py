@@ -94,9 +94,9 @@ def test_another_version_forgets_everything(encoder):
 # With a network.
 
 
-def train_with(optimiser):
+def train_with(optimizer):
     def change(bilm):
-        steps = optimiser(bilm.parameters())
+        steps = optimizer(bilm.parameters())
         bilm.token_vectors(encode_words(["bow", "arrow"], 50, 3)).square().sum().backward()
         steps.step()
 

@@ -102,7 +102,7 @@ def test_token_norm_gives_each_token_mean_zero_and_variance_one(layers):
 
 
 @pytest.mark.parametrize("layer_norm", [None, *LAYER_NORMS])
-def test_only_the_originals_norms_depend_on_the_neighbours(layers, layer_norm):
+def test_only_the_originals_norms_depend_on_the_neighbors(layers, layer_norm):
     mix = ScalarMix(3, layer_norm=layer_norm)
     together = mix(layers, MASK)[1, :3]
     alone = mix(layers[:, 1:, :3], MASK[1:, :3])[0]

@@ -135,12 +135,12 @@ def test_probabilities_sum_to_one_and_agree_with_nll(hidden, targets, kind):
 
 def test_adaptive_softmax_learns_the_frequent_word(hidden, targets):
     head = AdaptiveSoftmax(N_WORDS, DIM)
-    optimiser = torch.optim.Adam(head.parameters(), lr=0.05)
+    optimizer = torch.optim.Adam(head.parameters(), lr=0.05)
     before = head.nll(hidden, targets).mean().item()
     for _ in range(40):
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         head.loss(hidden, targets, np.random.default_rng(0)).backward()
-        optimiser.step()
+        optimizer.step()
     assert head.nll(hidden, targets).mean().item() < before / 4
 
 

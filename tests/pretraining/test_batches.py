@@ -28,12 +28,18 @@ def cache(tmp_path):
     return build_cache([tmp_path / "text.txt"], tmp_path / "cache", "tokens")
 
 
-def make_streams(cache, n_rows=1, n_steps=5, backward="mirrored", reset="never", seed=0):
+def make_streams(cache, batch_size=1, bptt_length=5, backward="mirrored", reset="never", seed=0):
     encoder = WordEncoder(
         cache.vocabulary(), WordReader(Lexicon(), max_characters=50, widest_filter=3)
     )
     return Streams(
-        cache, encoder, n_rows=n_rows, n_steps=n_steps, seed=seed, backward=backward, reset=reset
+        cache,
+        encoder,
+        batch_size=batch_size,
+        bptt_length=bptt_length,
+        seed=seed,
+        backward=backward,
+        reset=reset,
     )
 
 
@@ -58,7 +64,7 @@ def spell(streams, batch, direction):
 
 def read(streams, n_steps, direction):
     """All pairs of each row over some steps."""
-    rows = [[] for _ in range(streams.n_rows)]
+    rows = [[] for _ in range(streams.batch_size)]
     for step in range(n_steps):
         for row, pairs in zip(rows, spell(streams, streams.batch(step), direction), strict=True):
             # Windows that are read from the right are counted from the left, as the others.
@@ -80,14 +86,19 @@ def expected_pairs(direction):
 
 @pytest.mark.parametrize("backward", ["mirrored", "same_rows"])
 @pytest.mark.parametrize("direction", [0, 1])
-@pytest.mark.parametrize(("n_rows", "n_steps"), [(1, N_POSITIONS), (3, 4), (2, 7), (5, 1), (4, 40)])
+@pytest.mark.parametrize(
+    ("batch_size", "bptt_length"), [(1, N_POSITIONS), (3, 4), (2, 7), (5, 1), (4, 40)]
+)
 def test_every_position_is_read_once_per_epoch_and_direction(
-    cache, backward, direction, n_rows, n_steps
+    cache, backward, direction, batch_size, bptt_length
 ):
-    streams = make_streams(cache, n_rows, n_steps, backward)
+    streams = make_streams(cache, batch_size, bptt_length, backward)
     assert streams.n_positions == N_POSITIONS
-    lengths = [(r + 1) * N_POSITIONS // n_rows - r * N_POSITIONS // n_rows for r in range(n_rows)]
-    rows = read(streams, -(-max(lengths) // n_steps), direction)
+    lengths = [
+        (r + 1) * N_POSITIONS // batch_size - r * N_POSITIONS // batch_size
+        for r in range(batch_size)
+    ]
+    rows = read(streams, -(-max(lengths) // bptt_length), direction)
     found = Counter(
         pair for row, length in zip(rows, lengths, strict=True) for pair in row[:length]
     )
@@ -119,7 +130,7 @@ def test_documents_come_whole_in_an_order_that_changes_with_epoch_and_seed(cache
         return [w for w in words if w != "<S>"]
 
     orders = [
-        order(make_streams(cache, n_steps=1, seed=seed), e) for seed in (0, 1) for e in (0, 1)
+        order(make_streams(cache, bptt_length=1, seed=seed), e) for seed in (0, 1) for e in (0, 1)
     ]
     assert len({tuple(words) for words in orders}) >= 3
     for words in orders:

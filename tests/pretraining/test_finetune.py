@@ -20,12 +20,12 @@ from elmo.training.metrics import read_metrics
 
 ALONE = Processes(0, 1, torch.device("cpu"))
 COMMON = [
-    "stream.n_rows=4",
-    "stream.n_steps=8",
+    "stream.batch_size=4",
+    "stream.bptt_length=8",
     "head.n_negatives=4",
     "train.log_every=5",
-    "optimiser.learning_rate=0.01",
-    "optimiser.n_warmup_steps=5",
+    "optimizer.learning_rate=0.01",
+    "optimizer.n_warmup_steps=5",
 ]
 
 
@@ -92,8 +92,8 @@ def test_tuning_ends_when_held_out_text_gains_no_more_and_keeps_the_best(places,
         model_folder.load(folder / "start" / "model"),
         texts,
         tmp_path / "out",
-        "optimiser.learning_rate=0.02",
-        "optimiser.decay=constant",
+        "optimizer.learning_rate=0.02",
+        "optimizer.decay=constant",
         "train.n_epochs=1000",
         "train.evaluate_every=10",
         "train.patience=2",

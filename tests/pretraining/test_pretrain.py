@@ -53,11 +53,11 @@ WORDS = [
 SETTINGS = (
     "model.lstm.dim=12",
     "model.lstm.projection_dim=8",
-    "stream.n_rows=4",
-    "stream.n_steps=6",
+    "stream.batch_size=4",
+    "stream.bptt_length=6",
     "head.n_negatives=6",
     "vocabulary.min_count=1",
-    "optimiser.n_warmup_steps=3",
+    "optimizer.n_warmup_steps=3",
     "train.log_every=1",
     "train.save_every=4",
     "train.evaluate_every=5",
@@ -113,10 +113,10 @@ def train(texts, out, *more, n_steps=12):
     "more",
     [
         [],
-        ["optimiser.kind=adagrad"],
+        ["optimizer.kind=adagrad"],
         ["head.kind=full", "stream.backward=same_rows", "stream.reset=document"],
         ["head.kind=adaptive", "stream.reset=never", "train.n_accumulate=2"],
-        ["optimiser.kind=muon", "optimiser.muon_every=3", "train.ema_decay=0.9"],
+        ["optimizer.kind=muon", "optimizer.muon_every=3", "train.ema_decay=0.9"],
         ["train.dtype=bfloat16"],
     ],
     ids=["adamw", "adagrad", "full", "adaptive", "muon", "bfloat16"],
@@ -241,9 +241,9 @@ def test_a_finished_run_is_not_trained_or_measured_again(texts, tmp_path):
 
 
 def test_a_finished_run_goes_on_with_a_larger_budget(texts, tmp_path):
-    train(texts, tmp_path, "optimiser.decay=constant", n_steps=6)
-    train(texts, tmp_path, "optimiser.decay=constant", n_steps=12)
-    train(texts, tmp_path / "whole", "optimiser.decay=constant", n_steps=12)
+    train(texts, tmp_path, "optimizer.decay=constant", n_steps=6)
+    train(texts, tmp_path, "optimizer.decay=constant", n_steps=12)
+    train(texts, tmp_path / "whole", "optimizer.decay=constant", n_steps=12)
     assert losses(tmp_path) == losses(tmp_path / "whole")
 
 
@@ -270,14 +270,14 @@ def test_a_folder_that_is_no_run_is_left_alone(texts, tmp_path):
 
 
 def test_a_loss_that_explodes_stops_the_run_and_keeps_the_last_checkpoint(texts, tmp_path):
-    hot = ["optimiser.learning_rate=0.001", "optimiser.decay=constant"]
+    hot = ["optimizer.learning_rate=0.001", "optimizer.decay=constant"]
     train(texts, tmp_path, *hot, n_steps=4)
     record = json.loads((tmp_path / "run.json").read_text())
-    record["config"]["optimiser"]["learning_rate"] = 1e6
+    record["config"]["optimizer"]["learning_rate"] = 1e6
     (tmp_path / "run.json").write_text(json.dumps(record))
     with pytest.raises(ElmoError, match=r"step \d+: the loss is .*came apart"):
         train(
-            texts, tmp_path, "optimiser.learning_rate=1e6", "optimiser.decay=constant", n_steps=40
+            texts, tmp_path, "optimizer.learning_rate=1e6", "optimizer.decay=constant", n_steps=40
         )
     assert checkpoint.load_newest(tmp_path / "checkpoints") is not None
 
@@ -300,7 +300,7 @@ def test_a_tiny_model_learns_a_page_by_heart_in_both_directions(tmp_path):
             "model.lstm.projection_dim=24",
             "train.dropout=0.0",
             "train.n_epochs=1000",
-            "optimiser.learning_rate=0.01",
+            "optimizer.learning_rate=0.01",
             "train.log_every=100",
             "train.evaluate_every=1000",
             "train.save_every=1000",
@@ -316,14 +316,20 @@ def test_a_tiny_model_learns_a_page_by_heart_in_both_directions(tmp_path):
 
 
 def test_gradients_of_the_whole_loss_equal_finite_differences(texts):
-    config = settings("train.dropout=0.0", "stream.n_rows=2", "stream.n_steps=4")
+    config = settings("train.dropout=0.0", "stream.batch_size=2", "stream.bptt_length=4")
     vocabulary = texts.train.vocabulary()
     torch.manual_seed(0)
     bilm = BiLM(config.model).double()
     model = Model(bilm, build_head("sampled", len(vocabulary), 8, 6).double(), vocabulary)
     encoder = WordEncoder(vocabulary, bilm.reader)
     streams = Streams(
-        texts.train, encoder, n_rows=2, n_steps=4, seed=1, backward="mirrored", reset="sentence"
+        texts.train,
+        encoder,
+        batch_size=2,
+        bptt_length=4,
+        seed=1,
+        backward="mirrored",
+        reset="sentence",
     )
     learner = Learner(model, streams, config, ALONE)
 
@@ -351,7 +357,7 @@ def test_two_processes_have_the_losses_of_one_and_go_on_where_they_stopped(
 ):
     plain = [sys.executable, "-m", "elmo"]
     several = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
-    more = ["--set", "train.dropout=0.0", "--set", "optimiser.decay=constant"]
+    more = ["--set", "train.dropout=0.0", "--set", "optimizer.decay=constant"]
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
 
     def run(start, name, n_steps):
@@ -391,7 +397,7 @@ def test_training_in_bfloat16_stays_near_float32(texts, tmp_path):
 
 
 def test_the_saved_model_has_the_averaged_weights(texts, tmp_path):
-    more = ("train.ema_decay=0.9", "optimiser.decay=constant")
+    more = ("train.ema_decay=0.9", "optimizer.decay=constant")
     train(texts, tmp_path, *more, n_steps=30)
     saved = checkpoint.load_newest(tmp_path / "checkpoints").tensors
     model = model_folder.load(tmp_path / "model")

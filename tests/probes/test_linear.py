@@ -10,8 +10,8 @@ def drawn():
     """Vectors of four overlapping classes, in columns of quite different sizes."""
     rng = np.random.default_rng(0)
     classes = rng.integers(0, 4, size=1000)
-    centres = rng.normal(size=(4, 6))
-    vectors = centres[classes] + rng.normal(size=(1000, 6))
+    centers = rng.normal(size=(4, 6))
+    vectors = centers[classes] + rng.normal(size=(1000, 6))
     scaled = vectors * [1, 100, 0.01, 1, 1, 1] + [0, 50, 0, 3, 0, 0]
     return np.hstack([scaled, np.full((1000, 1), 7.0)]).astype(np.float32), classes
 

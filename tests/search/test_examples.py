@@ -47,7 +47,7 @@ def test_its_similar_words_are_the_nearest_by_layer_0(elmo, corpus):
     assert len(index.similar_words(vector, 10_000)) == len(words) + 1
 
 
-def test_the_sentence_itself_and_a_word_of_no_sentence_have_no_neighbours(elmo, corpus):
+def test_the_sentence_itself_and_a_word_of_no_sentence_have_no_neighbors(elmo, corpus):
     index = ExampleIndex(elmo, corpus)
     itself = find_neighbors(elmo, index, Occurrence(corpus[3], 0), 10)
     assert corpus[3] not in [tokens for tokens, _, _ in shown(itself)]

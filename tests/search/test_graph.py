@@ -50,7 +50,7 @@ def by_graph(folder, model):
 
 
 def places(found):
-    """Where the neighbours stand; their cosines differ in the last bits, as they are summed."""
+    """Where the neighbors stand; their cosines differ in the last bits, as they are summed."""
     return [(neighbor.occurrence.tokens, neighbor.occurrence.position) for neighbor in found]
 
 

@@ -165,9 +165,9 @@ def test_words_are_points_whose_distances_are_those_of_a_pca(page, model):
     vectors = np.concatenate(
         [text.vectors(1)[[token != "." for token in text.tokens]] for text in model.embed(BOWS)]
     )
-    centred = vectors - vectors.mean(0)
-    _, _, axes = np.linalg.svd(centred, full_matrices=False)
-    plane = centred @ axes[:2].T
+    centered = vectors - vectors.mean(0)
+    _, _, axes = np.linalg.svd(centered, full_matrices=False)
+    plane = centered @ axes[:2].T
     names = [f"{t}, sentence {s + 1}" for t, s in tokens]
     points = {name: np.array([x, y]) for name, x, y in found}
     expected, shown = [], []

@@ -59,7 +59,7 @@ def test_the_settings_of_a_run_are_ones_that_its_task_has(run):
     config = read_config(task.defaults(), None, run.sets, has_elmo=variant.has_elmo)
     assert (config.elmo is not None) == variant.has_elmo
     assert config.train.seed == run.seed
-    assert config.train.share == pytest.approx(variant.share)
+    assert config.train.train_fraction == pytest.approx(variant.share)
 
 
 @pytest.mark.parametrize("task", STUDIED)

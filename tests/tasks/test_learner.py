@@ -12,7 +12,7 @@ import pytest
 
 from elmo.errors import CheckpointError, ConfigError, DataError, ElmoError
 from elmo.tasks import load_tagger
-from elmo.tasks.batches import draw_share, training_batches
+from elmo.tasks.batches import draw_fraction, training_batches
 from elmo.tasks.learner import Progress
 from elmo.tasks.saved import open_task
 from elmo.training.budget import Budget
@@ -30,7 +30,7 @@ def numbers(folder):
 
 
 def test_a_run_in_pieces_has_the_losses_of_one_in_one_piece(train, ner, tmp_path):
-    sets = (*EACH_STEP, "train.n_epochs=4", "optimiser.halve_after=1")
+    sets = (*EACH_STEP, "train.n_epochs=4", "optimizer.lr_plateau_patience=1")
     whole = train(ner, *sets, name="whole")
     for n_steps in (1, 5):
         train(ner, *sets, name="pieces", budget=Budget(max_steps=n_steps))
@@ -93,7 +93,7 @@ def test_the_same_seed_gives_the_same_run_and_another_another(train, ner, tmp_pa
 
 
 def test_training_ends_when_patience_does_and_keeps_the_best(train, ner, tmp_path):
-    result = train(ner, "train.n_epochs=200", "train.patience=3", "optimiser.learning_rate=0.1")
+    result = train(ner, "train.n_epochs=200", "train.patience=3", "optimizer.learning_rate=0.1")
     assert result["n_epochs"] == result["best_epoch"] + 3 < 200
     assert max(result["curve"]) == result["scores"]["f1"] == result["curve"][-4]
     opened = open_task(tmp_path / "run")
@@ -160,7 +160,7 @@ def test_a_broken_model_file_is_refused(train, ner, tmp_path):
 
 def test_a_rate_that_tears_training_apart_is_told(train, ner):
     with pytest.raises(ElmoError, match="came apart"):
-        train(ner, "optimiser.learning_rate=1e30", "train.n_epochs=30")
+        train(ner, "optimizer.learning_rate=1e30", "train.n_epochs=30")
 
 
 def test_a_tagger_labels_every_token(train, ner, tmp_path, elmo):
@@ -186,17 +186,17 @@ def test_every_example_comes_once_an_epoch_with_its_like():
 
 def test_a_share_is_drawn_by_the_seed_and_takes_units_as_wholes():
     units = [number // 4 for number in range(400)]
-    drawn = draw_share(units, 0.1, seed=1)
+    drawn = draw_fraction(units, 0.1, seed=1)
     assert len(drawn) == 40
     assert len({units[k] for k in drawn}) == 10
-    assert drawn == draw_share(units, 0.1, seed=1) != draw_share(units, 0.1, seed=2)
-    assert set(drawn) < set(draw_share(units, 0.5, seed=1))  # a larger share holds the smaller
-    assert draw_share(units, 1.0, seed=5) == list(range(400))
-    assert len(draw_share(units, 0.0001, seed=1)) == 4
+    assert drawn == draw_fraction(units, 0.1, seed=1) != draw_fraction(units, 0.1, seed=2)
+    assert set(drawn) < set(draw_fraction(units, 0.5, seed=1))  # a larger share holds the smaller
+    assert draw_fraction(units, 1.0, seed=5) == list(range(400))
+    assert len(draw_fraction(units, 0.0001, seed=1)) == 4
 
 
 def test_a_share_trains_on_fewer_and_embeds_no_more_than_it_needs(train, ner, tmp_path):
-    cache, share = tmp_path / "cache", ("train.n_epochs=1", "train.share=0.3")
+    cache, share = tmp_path / "cache", ("train.n_epochs=1", "train.train_fraction=0.3")
     assert train(ner, *share, cache=cache)["n_train"] == 3
     assert len(list(cache.iterdir())) == 2  # the share, and the dev file
     train(ner, *share, name="again", cache=cache)
@@ -207,16 +207,16 @@ def test_a_share_trains_on_fewer_and_embeds_no_more_than_it_needs(train, ner, tm
 def test_the_rate_is_halved_after_so_many_epochs_without_a_better_one():
     progress, halvings = Progress(), []
     for score in (10, 20, 15, 16, 17, 30, 5, 5):
-        progress = progress.after({"f1": score}, "f1", {}, halve_after=2)
+        progress = progress.after({"f1": score}, "f1", {}, lr_plateau_patience=2)
         halvings.append(progress.n_halvings)
     assert halvings == [0, 0, 0, 1, 1, 1, 1, 2]
     assert (progress.best_epoch, progress.scores) == (6, {"f1": 30})
 
 
 @pytest.mark.parametrize("kind", ["adam", "adadelta"])
-def test_both_optimisers_learn(train, ner, tmp_path, kind):
+def test_both_optimizers_learn(train, ner, tmp_path, kind):
     rate = {"adam": 0.01, "adadelta": 1.0}[kind]
-    sets = (f"optimiser.kind={kind}", f"optimiser.learning_rate={rate}", "optimiser.beta2=0.95")
+    sets = (f"optimizer.kind={kind}", f"optimizer.learning_rate={rate}", "optimizer.beta2=0.95")
     train(ner, *sets, "train.n_epochs=10", "train.log_every=3")
     losses = [line["loss"] for line in numbers(tmp_path / "run") if "loss" in line]
     assert losses[-1] < 0.8 * losses[0]

@@ -19,15 +19,15 @@ SMALL_TAGGER = (
     "chars.dropout=0",
     "model.dim=12",
     "model.dropout=0",
-    "optimiser.learning_rate=0.02",
+    "optimizer.learning_rate=0.02",
 )
 SMALL_ROLES = (
     *SMALL,
     "model.dim=24",
     "model.n_layers=2",
-    "optimiser.halve_after=30",
+    "optimizer.lr_plateau_patience=30",
     "model.dropout=0",
-    "optimiser.learning_rate=0.03",
+    "optimizer.learning_rate=0.03",
 )
 SMALL_RANKER = (
     *SMALL,
@@ -40,8 +40,8 @@ SMALL_RANKER = (
     "model.lexical_dropout=0",
     "model.dropout=0",
     "train.batch_size=2",
-    "optimiser.learning_rate=0.02",
-    "optimiser.halve_after=30",
+    "optimizer.learning_rate=0.02",
+    "optimizer.lr_plateau_patience=30",
 )
 
 
@@ -235,7 +235,7 @@ TINY_TASKS = [
             "words.is_trained=true",
             "model.dim=12",
             "model.dropout=0",
-            "optimiser.learning_rate=0.01",
+            "optimizer.learning_rate=0.01",
         ),
         "A lovely film.\n\nIt is dull.\n",
     ),
@@ -247,8 +247,8 @@ TINY_TASKS = [
             *SMALL,
             "model.dim=24",
             "model.dropout=0",
-            "optimiser.learning_rate=0.01",
-            "optimiser.halve_after=none",
+            "optimizer.learning_rate=0.01",
+            "optimizer.lr_plateau_patience=none",
         ),
         "She sings.\tShe is silent.\n\nIt rains.\tDogs run.\n",
     ),
@@ -267,9 +267,9 @@ TINY_TASKS = [
             "chars.filters=[[2, 6]]",
             "model.dim=24",
             "model.dropout=0",
-            "optimiser.learning_rate=0.007",
-            "optimiser.beta2=0.999",
-            "optimiser.halve_after=none",
+            "optimizer.learning_rate=0.007",
+            "optimizer.beta2=0.999",
+            "optimizer.lr_plateau_patience=none",
         ),
         "What ran?\tA dog ran.\n\nWho sang?\tIt was Ann. She sang.\n",
     ),

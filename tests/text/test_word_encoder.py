@@ -162,13 +162,17 @@ def test_lists_of_another_length_are_refused():
 @pytest.mark.parametrize(
     ("char_cnn", "lists", "message"),
     [
-        (None, None, "nothing reads the words"),
-        (None, {"n_characters": 4}, "nothing reads the words"),
-        (None, {"n_words": 9, "word_dim": 6, "n_characters": 4}, "char_cnn, which reads them"),
+        (None, None, "expected at least one"),
+        (None, {"n_characters": 4}, "expected at least one"),
+        (
+            None,
+            {"n_words": 9, "word_dim": 6, "n_characters": 4},
+            "char_cnn is absent, expected one",
+        ),
         (CNN, {"n_words": 9, "word_dim": 6}, "expected lexicon.has_projection = true"),
         (None, {"n_words": 9, "word_dim": 5}, "word_dim is 5, expected lstm.projection_dim 6"),
         (None, {"n_words": 9}, "one of n_words and word_dim is absent"),
-        (CNN, {"n_characters": 0}, "n_characters is 0, expected a positive number"),
+        (CNN, {"n_characters": 0}, "n_characters is 0, expected int > 0"),
     ],
 )
 def test_a_token_layer_that_cannot_be_is_told(char_cnn, lists, message):

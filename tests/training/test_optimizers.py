@@ -1,4 +1,4 @@
-"""Optimisers: by rows as by the whole, clipping, schedules, states that come back."""
+"""Optimizers: by rows as by the whole, clipping, schedules, states that come back."""
 
 import math
 
@@ -69,7 +69,7 @@ def give(named, tensors, *, rows=None):
 
 
 @pytest.mark.parametrize("kind", ["adamw", "adagrad"])
-def test_rows_that_are_always_touched_move_as_by_the_dense_optimiser(kind):
+def test_rows_that_are_always_touched_move_as_by_the_dense_optimizer(kind):
     dense, sparse = parameters(), parameters()
     by_whole, by_rows = build(kind, dense, {}), build(kind, {}, sparse)
     everything = list(range(N_ROWS))
@@ -105,10 +105,10 @@ def test_adagrad_starts_from_a_sum_of_one_as_the_paper_did():
 def test_rows_that_are_not_touched_do_not_move(kind):
     sparse = parameters()
     before = {name: parameter.detach().clone() for name, parameter in sparse.items()}
-    optimiser = build(kind, {}, sparse)
+    optimizer = build(kind, {}, sparse)
     for step in range(3):
         give(sparse, gradients(step, [2, 5]), rows=[2, 5])
-        optimiser.step(0.1)
+        optimizer.step(0.1)
     for name, parameter in sparse.items():
         moved = (parameter != before[name]).reshape(N_ROWS, -1).any(1)
         assert moved.nonzero().squeeze(1).tolist() == [2, 5]
@@ -116,21 +116,21 @@ def test_rows_that_are_not_touched_do_not_move(kind):
 
 def test_a_row_touched_for_the_first_time_late_moves_by_the_whole_rate():
     sparse = {"weight": torch.nn.Parameter(torch.zeros(N_ROWS, DIM))}
-    optimiser = build_adamw({}, sparse, betas=(0.9, 0.99), weight_decay=0.0)
+    optimizer = build_adamw({}, sparse, betas=(0.9, 0.99), weight_decay=0.0)
     for row in (0, 0, 0, 4):
         values = torch.full((1, DIM), 5.0)
         sparse["weight"].grad = torch.sparse_coo_tensor([[row]], values, (N_ROWS, DIM))
-        optimiser.step(0.01)
+        optimizer.step(0.01)
     torch.testing.assert_close(sparse["weight"][4], torch.full((DIM,), -0.01))
 
 
 @pytest.mark.parametrize("kind", ["adamw", "adagrad", "muon"])
-def test_an_optimiser_goes_on_from_its_state(kind):
-    def run(named, optimiser, steps):
+def test_an_optimizer_goes_on_from_its_state(kind):
+    def run(named, optimizer, steps):
         for step in steps:
             give({"d": named["d"]}, [torch.full((2, 2), float(step))])
             give({"s": named["s"]}, gradients(step, [1, 2])[:1], rows=[1, 2])
-            optimiser.step(0.1)
+            optimizer.step(0.1)
 
     def make():
         torch.manual_seed(0)
@@ -140,16 +140,16 @@ def test_an_optimiser_goes_on_from_its_state(kind):
         }
         return named, build(kind, {"d": named["d"]}, {"s": named["s"]})
 
-    whole, optimiser = make()
-    run(whole, optimiser, range(1, 7))
-    first, optimiser = make()
-    run(first, optimiser, range(1, 4))
-    state = {name: tensor.clone() for name, tensor in optimiser.state().items()}
-    second, optimiser = make()
+    whole, optimizer = make()
+    run(whole, optimizer, range(1, 7))
+    first, optimizer = make()
+    run(first, optimizer, range(1, 4))
+    state = {name: tensor.clone() for name, tensor in optimizer.state().items()}
+    second, optimizer = make()
     for name in second:
         second[name].data.copy_(first[name].data)
-    optimiser.load_state(state)
-    run(second, optimiser, range(4, 7))
+    optimizer.load_state(state)
+    run(second, optimizer, range(4, 7))
     assert all(torch.equal(second[name], whole[name]) for name in whole)
 
 
@@ -211,14 +211,14 @@ def test_muon_moves_each_block_as_if_it_were_alone_standing_or_lying():
     together = {"w": torch.nn.Parameter(torch.cat(blocks))}
     alone = {str(n): torch.nn.Parameter(block.clone()) for n, block in enumerate(blocks)}
     lying = {str(n): torch.nn.Parameter(block.T.clone()) for n, block in enumerate(blocks)}
-    optimisers = muon(together, n_blocks={"w": 4}), muon(alone), muon(lying)
+    optimizers = muon(together, n_blocks={"w": 4}), muon(alone), muon(lying)
     for _ in range(3):
         together["w"].grad = torch.cat(slopes)
         for number, slope in enumerate(slopes):
             alone[str(number)].grad = slope.clone()
             lying[str(number)].grad = slope.T.clone()
-        for optimiser in optimisers:
-            optimiser.step(0.1)
+        for optimizer in optimizers:
+            optimizer.step(0.1)
     torch.testing.assert_close(together["w"], torch.cat(list(alone.values())))
     torch.testing.assert_close(together["w"], torch.cat([each.T for each in lying.values()]))
 
@@ -237,22 +237,22 @@ def test_muon_leaves_to_adamw_what_is_no_matrix_of_its_own():
         return {name: torch.nn.Parameter(torch.randn(4, 6)) for name in ("matrix", "table")}
 
     mixed, plain = make(), make()
-    optimisers = muon(mixed, n_blocks={"matrix": 1}), build("adamw", plain, {})
-    for named, optimiser in zip((mixed, plain), optimisers, strict=True):
+    optimizers = muon(mixed, n_blocks={"matrix": 1}), build("adamw", plain, {})
+    for named, optimizer in zip((mixed, plain), optimizers, strict=True):
         for parameter in named.values():
             parameter.grad = torch.ones(4, 6)
-        optimiser.step(0.1)
+        optimizer.step(0.1)
     assert torch.equal(mixed["table"], plain["table"])
     assert not torch.equal(mixed["matrix"], plain["matrix"])
 
 
 def test_muon_may_wait_and_then_take_a_larger_step():
     named = {"w": torch.nn.Parameter(torch.zeros(4, 6))}
-    optimiser = muon(named, every=3, weight_decay=0.0)
+    optimizer = muon(named, every=3, weight_decay=0.0)
     moved = []
     for _ in range(6):
         named["w"].grad = torch.eye(4, 6)
-        optimiser.step(0.1)
+        optimizer.step(0.1)
         moved.append(-float(named["w"].detach()[0, 0]))
     assert moved[:2] == [0.0, 0.0]
     assert moved[2] == moved[3] == moved[4] == pytest.approx(0.3 * 0.2 * math.sqrt(6), rel=0.3)

@@ -1,4 +1,4 @@
-"""`elmo probe senses`: whether the neighbours of a word have its sense."""
+"""`elmo probe senses`: whether the neighbors of a word have its sense."""
 
 from pathlib import Path
 from typing import Literal

@@ -1,6 +1,6 @@
 """Text shards: the files of a corpus, plain or compressed, as blocks of whole documents.
 
-In: a glob of files with one paragraph (or tokenised sentence) a line; a blank line ends a document.
+In: a glob of files with one paragraph (or tokenized sentence) a line; a blank line ends a document.
 Out: lists of lines, about a megabyte each, in the order of the files' names. A broken file is
 reported by its name and line.
 """

@@ -148,7 +148,7 @@ class Embedder:
     def _version(self) -> tuple[object, ...]:
         """Something that changes when the token layer is trained, loaded or moved."""
         weights = [weight.detach() for weight in self.bilm.token_parameters()]
-        # Fused optimisers write without raising a tensor's version: so look at some numbers too.
+        # Fused optimizers write without raising a tensor's version: so look at some numbers too.
         sample = [weight.flatten()[:: weight.numel() // 8 + 1] for weight in weights]
         return (
             *((w.data_ptr(), 0 if w.is_inference() else w._version) for w in weights),

@@ -1,4 +1,4 @@
-"""A word where it stands in a sentence: what one asks neighbours and substitutes of.
+"""A word where it stands in a sentence: what one asks neighbors and substitutes of.
 
 In: tokens and a position, or a raw sentence in which the word stands between asterisks.
 Out: an `Occurrence` that is known to be in its sentence.

@@ -156,15 +156,15 @@ class Streams:
         cache: TokenCache,
         encoder: WordEncoder,
         *,
-        n_rows: int,
-        n_steps: int,
+        batch_size: int,
+        bptt_length: int,
         seed: int,
         backward: BackwardReading,
         reset: StateReset,
         directions: Sequence[Direction] = ("forward", "backward"),
     ) -> None:
-        self.n_rows = n_rows
-        self.n_steps = n_steps
+        self.batch_size = batch_size
+        self.bptt_length = bptt_length
         self._cache = cache
         self._encoder = encoder
         self._seed = seed
@@ -174,7 +174,7 @@ class Streams:
         # Two epochs are in use while rows pass from one to the next.
         self._documents_of = lru_cache(maxsize=2)(self._shuffle_documents)
         # The sentence at the end of a row's window is the first of its next one.
-        self._words = lru_cache(maxsize=4 * n_rows)(cache.sentence)
+        self._words = lru_cache(maxsize=4 * batch_size)(cache.sentence)
 
     @property
     def n_positions(self) -> int:
@@ -183,19 +183,19 @@ class Streams:
 
     def n_epochs_read(self, step: int) -> float:
         """How many epochs were read before this step."""
-        return step * self.n_steps * self.n_rows / self.n_positions
+        return step * self.bptt_length * self.batch_size / self.n_positions
 
     def batch(self, step: int, rows: slice = slice(None)) -> StreamBatch:
         """What some of the rows read in this step."""
         known = marker_numbers()
-        lines = [self._read_row(row, step, known) for row in range(self.n_rows)[rows]]
+        lines = [self._read_row(row, step, known) for row in range(self.batch_size)[rows]]
         by_direction = list(zip(*lines, strict=True))
         return make_batch(
             known,
             [_time_first([line.inputs for line in direction]) for direction in by_direction],
             [_time_first([line.targets for line in direction]) for direction in by_direction],
             [_time_first([line.resets for line in direction]) for direction in by_direction],
-            [len(lines)] * self.n_steps,
+            [len(lines)] * self.bptt_length,
             self._encoder,
         )
 
@@ -222,9 +222,9 @@ class Streams:
 
     def _window(self, row: int, step: int) -> Iterator[_Piece]:
         """The pieces of sentences that stand in one row in one step."""
-        part_start = row * self.n_positions // self.n_rows
-        part_length = (row + 1) * self.n_positions // self.n_rows - part_start
-        position, end = step * self.n_steps, (step + 1) * self.n_steps
+        part_start = row * self.n_positions // self.batch_size
+        part_length = (row + 1) * self.n_positions // self.batch_size - part_start
+        position, end = step * self.bptt_length, (step + 1) * self.bptt_length
         while position < end:
             epoch, offset = divmod(position, part_length)
             n_read = min(end - position, part_length - offset)

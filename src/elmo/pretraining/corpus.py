@@ -1,6 +1,6 @@
 """The token cache: a corpus split into words once, and read by memory map ever after.
 
-In: text shards, raw or tokenised. Out: a `TokenCache` folder: `tokens.bin` (a sentence a line, one
+In: text shards, raw or tokenized. Out: a `TokenCache` folder: `tokens.bin` (a sentence a line, one
 space between words), index arrays beside it, and `words.txt` (all words with their counts).
 It is built beside its place and renamed when whole; memory does not grow with the corpus.
 """

@@ -33,8 +33,8 @@ from elmo.training.run_folder import RunFolder
 # Gentler and shorter than pre-training; small texts are measured often and soon learned by heart.
 DEFAULTS: Mapping[str, Any] = {
     "vocabulary": {"min_count": 1},
-    "stream": {"n_rows": 32, "n_steps": 20},
-    "optimiser": {"learning_rate": 5e-4, "n_warmup_steps": 20},
+    "stream": {"bptt_length": 20},
+    "optimizer": {"learning_rate": 5e-4, "n_warmup_steps": 20},
     "train": {"n_epochs": 5.0, "patience": 3},
 }
 # A new head starts from nothing.
@@ -89,11 +89,11 @@ def _head_trainer(
     budget: Budget,
 ) -> Trainer:
     """The loop that teaches a new head alone."""
-    optimiser = dataclasses.replace(config.optimiser, learning_rate=HEAD_LEARNING_RATE)
+    optimizer = dataclasses.replace(config.optimizer, learning_rate=HEAD_LEARNING_RATE)
     start.bilm.requires_grad_(False)
     torch.manual_seed(config.train.seed)
     model = add_head(start.bilm, texts, config)
-    config = dataclasses.replace(config, optimiser=optimiser)
+    config = dataclasses.replace(config, optimizer=optimizer)
     return Trainer(model, texts, config, run, processes, budget)
 
 

@@ -1,6 +1,6 @@
 """One training step: read a batch, compare predictions with what came, change the weights.
 
-In: the number of a step and its learning rate. Out: the loss; the model, its optimiser and the
+In: the number of a step and its learning rate. Out: the loss; the model, its optimizer and the
 state of its rows have moved on. Every random number is drawn by the step's number, so that what a
 step does depends on nothing but what `tensors()` gives.
 Shapes: B rows, N packed tokens of a direction, R directions, P projection.
@@ -19,11 +19,11 @@ from torch.nn.parallel import DistributedDataParallel
 from elmo.models.model_folder import Model
 from elmo.network.bilm import BiLM, BiLMState
 from elmo.pretraining.batches import StreamBatch, Streams
-from elmo.pretraining.config import OptimiserConfig, PretrainConfig
+from elmo.pretraining.config import OptimizerConfig, PretrainConfig
 from elmo.training.averages import Averages
 from elmo.training.distributed import Processes
 from elmo.training.optimizers import (
-    Optimiser,
+    Optimizer,
     Parameters,
     build_adagrad,
     build_adamw,
@@ -73,7 +73,7 @@ class Learner:
         self._streams = streams
         self._config = config
         self._processes = processes
-        self._rows = processes.own_rows(streams.n_rows)
+        self._rows = processes.own_rows(streams.batch_size)
         self._state = self._bilm.initial_state(len(self._rows))
         reader = Reader(self._bilm, config.train.dropout)
         is_shared = processes.n_processes > 1 and any(p.requires_grad for p in reader.parameters())
@@ -84,7 +84,7 @@ class Learner:
         dense |= {} if sparse else words
         self._trained = [*dense.values(), *sparse.values()]
         n_blocks = {f"bilm.{name}": n for name, n in self._bilm.hidden_matrices().items()}
-        self._optimiser = _build_optimiser(config.optimiser, dense, sparse, n_blocks)
+        self._optimizer = _build_optimizer(config.optimizer, dense, sparse, n_blocks)
         decay = config.train.ema_decay
         self._averages = None if decay is None else Averages(dense | sparse, decay)
 
@@ -103,9 +103,9 @@ class Learner:
             loss += part_loss.detach() / n_parts
         self._state = _join_rows(states)
         self._processes.average_gradients(self._head.parameters())
-        assert self._config.optimiser.clip_norm is not None
-        norm = clip_gradients(self._trained, self._config.optimiser.clip_norm)
-        self._optimiser.step(learning_rate)
+        assert self._config.optimizer.max_grad_norm is not None
+        norm = clip_gradients(self._trained, self._config.optimizer.max_grad_norm)
+        self._optimizer.step(learning_rate)
         if self._averages is not None:
             self._averages.update(step + 1)
         return Learned(float(self._processes.sum(loss)) / self._processes.n_processes, norm)
@@ -133,7 +133,7 @@ class Learner:
         return {
             **{f"bilm.{name}": tensor for name, tensor in self._bilm.state_dict().items()},
             **{f"head.{name}": tensor for name, tensor in self._head.state_dict().items()},
-            **{f"optimiser.{name}": part for name, part in self._optimiser.state().items()},
+            **{f"optimizer.{name}": part for name, part in self._optimizer.state().items()},
             **{f"average.{name}": tensor for name, tensor in averages.items()},
             "state.hidden": self._processes.join_rows(self._state.hidden, dim=2),
             "state.cell": self._processes.join_rows(self._state.cell, dim=2),
@@ -143,7 +143,7 @@ class Learner:
         """Go on from what `tensors` gave."""
         self._bilm.load_state_dict(_part(tensors, "bilm."))
         self._head.load_state_dict(_part(tensors, "head."))
-        self._optimiser.load_state(_part(tensors, "optimiser."))
+        self._optimizer.load_state(_part(tensors, "optimizer."))
         if self._averages is not None:
             self._averages.load_state(_part(tensors, "average."))
         own = slice(self._rows.start, self._rows.stop)
@@ -153,7 +153,7 @@ class Learner:
 
     @property
     def _loss_scale(self) -> float:
-        return self._config.stream.n_steps if self._config.optimiser.scales_loss else 1.0
+        return self._config.stream.bptt_length if self._config.optimizer.scales_loss else 1.0
 
     def _wait_for_last(self, is_last: bool) -> AbstractContextManager[None]:
         """Processes exchange gradients once a step, after the last part of it."""
@@ -163,9 +163,9 @@ class Learner:
         return waiting
 
 
-def _build_optimiser(
-    config: OptimiserConfig, dense: Parameters, sparse: Parameters, n_blocks: Mapping[str, int]
-) -> Optimiser:
+def _build_optimizer(
+    config: OptimizerConfig, dense: Parameters, sparse: Parameters, n_blocks: Mapping[str, int]
+) -> Optimizer:
     if config.kind == "adagrad":
         return build_adagrad(dense, sparse)
     betas, weight_decay = (config.beta1, config.beta2), config.weight_decay

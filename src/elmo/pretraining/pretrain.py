@@ -66,7 +66,7 @@ def add_head(bilm: BiLM, texts: Texts, config: PretrainConfig) -> Model:
     _check_overlap(vocabulary, texts)
     projection_dim = bilm.config.lstm.projection_dim
     head = build_head(config.head.kind, len(vocabulary), projection_dim, config.head.n_negatives)
-    if config.head.starts_from_frequencies:
+    if config.head.init_bias_from_frequencies:
         head.start_from(texts.train.frequencies(vocabulary))
     return Model(bilm, head, vocabulary)
 

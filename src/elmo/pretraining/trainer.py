@@ -76,10 +76,10 @@ class Trainer:
         processes: Processes,
         budget: Budget,
     ) -> None:
-        if texts.train.counts.n_tokens < config.stream.n_rows:
+        if texts.train.counts.n_tokens < config.stream.batch_size:
             raise DataError(
                 f"{texts.train.counts.n_tokens} words of text, expected at least one for each of "
-                f"{config.stream.n_rows} rows; give more text, or set stream.n_rows lower"
+                f"{config.stream.batch_size} rows; give more text, or set stream.batch_size lower"
             )
         self._model = model
         self._texts = texts
@@ -144,16 +144,16 @@ class Trainer:
         return has_waited or self._plan.is_over(self._step)
 
     def _learning_rate(self) -> float:
-        optimiser = self._config.optimiser
-        assert optimiser.learning_rate is not None
-        assert optimiser.n_warmup_steps is not None
-        assert optimiser.decay is not None
+        optimizer = self._config.optimizer
+        assert optimizer.learning_rate is not None
+        assert optimizer.n_warmup_steps is not None
+        assert optimizer.decay is not None
         return scheduled_rate(
             self._step,
             self._plan.n_steps,
-            highest=optimiser.learning_rate,
-            n_warmup=optimiser.n_warmup_steps,
-            decay=optimiser.decay,
+            highest=optimizer.learning_rate,
+            n_warmup=optimizer.n_warmup_steps,
+            decay=optimizer.decay,
         )
 
     def _check(self, learned: Learned) -> None:
@@ -164,11 +164,11 @@ class Trainer:
             f"step {self._step}: the loss is {learned.loss:.4g} and the gradient's length "
             f"{learned.gradient_norm:.4g}, expected a loss near or below {blind:.1f}: it came "
             f"apart; the last checkpoint in {self._run.checkpoints} is good; start anew with a "
-            "lower optimiser.learning_rate or optimiser.clip_norm"
+            "lower optimizer.learning_rate or optimizer.max_grad_norm"
         )
 
     def _tell_step(self, report: Report, learned: Learned, rate: float) -> None:
-        seconds, n_tokens = self._plan.seconds, self._streams.n_rows * self._streams.n_steps
+        seconds, n_tokens = self._plan.seconds, self._streams.batch_size * self._streams.bptt_length
         values = {
             "loss": sum(self._losses) / len(self._losses),
             "gradient_norm": learned.gradient_norm,
@@ -222,10 +222,10 @@ class Trainer:
 
     def _card(self, perplexity: Perplexity) -> str:
         """What is known of a model by its training."""
-        counts = self._texts.train.counts
+        counts, stream = self._texts.train.counts, self._config.stream
         return (
             f"{model_folder.default_card(self._model)}\n## Training\n\n"
-            f"{self._step:,} steps of {self._streams.n_rows} x {self._streams.n_steps} tokens, "
+            f"{self._step:,} steps of {stream.batch_size} x {stream.bptt_length} tokens, "
             f"{self._streams.n_epochs_read(self._step):.2f} epochs of a text of "
             f"{counts.n_tokens:,} tokens (sha256 {counts.sha256[:16]}), by elmo-torch "
             f"{elmo.__version__}.\n\nHeld-out perplexity, each sentence from its start, full "

@@ -58,7 +58,7 @@ def train_linear(vectors: Vectors, classes: Classes, n_classes: int) -> LinearPr
     nn.init.zeros_(classifier.weight)
     nn.init.zeros_(classifier.bias)
     probe = LinearProbe(*_moments(vectors), classifier)
-    optimiser = torch.optim.LBFGS(
+    optimizer = torch.optim.LBFGS(
         classifier.parameters(),
         max_iter=MOST_EVALUATIONS,
         max_eval=MOST_EVALUATIONS,
@@ -71,10 +71,10 @@ def train_linear(vectors: Vectors, classes: Classes, n_classes: int) -> LinearPr
 
         def loss_with_gradients() -> float:
             bar.update()
-            optimiser.zero_grad()
+            optimizer.zero_grad()
             return _loss_with_gradients(classifier, inputs, targets)
 
-        optimiser.step(loss_with_gradients)  # type: ignore[no-untyped-call]
+        optimizer.step(loss_with_gradients)  # type: ignore[no-untyped-call]
     return probe
 
 

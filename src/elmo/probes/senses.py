@@ -1,4 +1,4 @@
-"""Senses of neighbours: whether the nearest other occurrence of a word has the same sense.
+"""Senses of neighbors: whether the nearest other occurrence of a word has the same sense.
 
 In: a model; the sentences are the package's own. Out: for each layer the share of occurrences whose
 nearest other occurrence of the same written word has the same sense: over WordNet's examples, and

@@ -22,7 +22,7 @@ class UnseenWord:
 
 
 def swapped(word: str, place: int, letter: str) -> str:
-    """With two neighbouring letters in each other's place."""
+    """With two neighboring letters in each other's place."""
     return word[:place] + word[place + 1] + word[place] + word[place + 2 :]
 
 

@@ -1,4 +1,4 @@
-"""The package's own sentences, to find neighbours in when no text is named.
+"""The package's own sentences, to find neighbors in when no text is named.
 
 In: a model. Out: what a `WordIndex` gives. There are too many sentences to embed them all at every
 start, and too few to be worth a folder of vectors: those with a word are embedded when it is asked

@@ -195,7 +195,7 @@ class WordIndex:
             if k == 0:
                 return
             occurrence = self._occurrence(place if rows is None else int(rows[place]))
-            # A sentence that the text holds twice is its own best neighbour, and says nothing.
+            # A sentence that the text holds twice is its own best neighbor, and says nothing.
             if tuple(occurrence.tokens) not in seen:
                 seen.add(tuple(occurrence.tokens))
                 k -= 1

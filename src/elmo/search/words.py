@@ -45,7 +45,7 @@ class IndexedWords:
         return IndexedWords(spellings, rows, first_rows)
 
     def numbers(self, word: str) -> range:
-        """The numbers of a word, however it is capitalised."""
+        """The numbers of a word, however it is capitalized."""
         folded = word.casefold()
         return range(
             bisect_left(self.spellings, folded, key=str.casefold),

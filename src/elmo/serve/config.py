@@ -4,33 +4,36 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
-from elmo.settings import apply_sets, from_mapping, not_positive, raise_problems, read_toml
+from annotated_types import Ge, Gt, Le
+
+from elmo.settings import PositiveInt, apply_sets, checked, from_mapping, read_toml
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+@checked
 class Limits:
     """Limits on requests; the error message for a request over a limit names the limit."""
 
-    max_bytes: Annotated[int, "size of a request body"] = 1_000_000
-    max_sentences: Annotated[int, "sentences per request"] = 2_000
-    max_tokens: Annotated[int, "tokens per request"] = 20_000
-    max_sentence_tokens: Annotated[int, "tokens per sentence"] = 2_000
-    max_vector_values: Annotated[int, "numbers in the vectors of a response"] = 50_000_000
-    max_in_flight: Annotated[int, "concurrent requests of all clients"] = 256
-    max_in_flight_of_client: Annotated[int, "concurrent requests of one IP address"] = 128
-    timeout_seconds: Annotated[float, "from the last byte of a request to its response"] = 30.0
-    batch_tokens: Annotated[int, "tokens per batch, over all requests"] = 2_048
-
-    def __post_init__(self) -> None:
-        raise_problems(self, not_positive(self, *self.__slots__))
+    max_bytes: Annotated[PositiveInt, "size of a request body"] = 1_000_000
+    max_sentences: Annotated[PositiveInt, "sentences per request"] = 2_000
+    max_tokens: Annotated[PositiveInt, "tokens per request"] = 20_000
+    max_sentence_tokens: Annotated[PositiveInt, "tokens per sentence"] = 2_000
+    max_vector_values: Annotated[PositiveInt, "numbers in the vectors of a response"] = 50_000_000
+    max_in_flight: Annotated[PositiveInt, "concurrent requests of all clients"] = 256
+    max_in_flight_of_client: Annotated[PositiveInt, "concurrent requests of one IP address"] = 128
+    timeout_seconds: Annotated[
+        float, Gt(0), Le(86_400), "from the last byte of a request to its response"
+    ] = 30.0
+    batch_tokens: Annotated[PositiveInt, "tokens per batch, over all requests"] = 2_048
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+@checked
 class ServeConfig:
     """Where the server listens, which origins may call it, and its limits."""
 
     host: Annotated[str, "address to listen on"] = "127.0.0.1"
-    port: Annotated[int, "port to listen on; 0 chooses a free port"] = 8000
+    port: Annotated[int, Ge(0), Le(65_535), "port to listen on; 0 chooses a free port"] = 8000
     allow_origins: Annotated[tuple[str, ...], "other origins whose pages may call the API"] = ()
     limits: Limits = field(default_factory=Limits)
 

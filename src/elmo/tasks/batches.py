@@ -24,10 +24,10 @@ def training_batches(
     return [batches[k] for k in random.permutation(len(batches))]
 
 
-def draw_share(units: Sequence[Hashable], share: float, seed: int) -> list[int]:
-    """The numbers of the examples whose unit is among a share of all units, at least one."""
-    distinct = list(dict.fromkeys(units))
-    n_drawn = max(1, round(share * len(distinct)))
+def draw_fraction(groups: Sequence[Hashable], fraction: float, seed: int) -> list[int]:
+    """The numbers of the examples of a sampled fraction of the groups, at least one group."""
+    distinct = list(dict.fromkeys(groups))
+    n_drawn = max(1, round(fraction * len(distinct)))
     drawn = np.random.default_rng((seed, 0)).permutation(len(distinct))[:n_drawn].tolist()
     kept = {distinct[k] for k in drawn}
-    return [number for number, unit in enumerate(units) if unit in kept]
+    return [number for number, group in enumerate(groups) if group in kept]

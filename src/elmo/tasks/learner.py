@@ -23,12 +23,12 @@ from elmo.errors import DataError, ElmoError
 from elmo.network import kernels
 from elmo.settings import to_mapping
 from elmo.tasks.batches import training_batches
-from elmo.tasks.config import OptimiserConfig
+from elmo.tasks.config import OptimizerConfig
 from elmo.tasks.saved import TrainedTask
 from elmo.training.budget import Budget, Plan
 from elmo.training.checkpoint import TrainingCheckpoint, load_newest, save_checkpoint
 from elmo.training.metrics import MetricsFile
-from elmo.training.optimizers import Optimiser, build_adadelta, build_adamw, clip_gradients
+from elmo.training.optimizers import Optimizer, build_adadelta, build_adamw, clip_gradients
 from elmo.training.plots import draw_task
 from elmo.training.run_folder import RunFolder
 from elmo.training.signals import catch_signals
@@ -56,7 +56,7 @@ class Progress:
         scores: Mapping[str, float],
         metric: str,
         mixes: Mapping[str, Any],
-        halve_after: int | None,
+        lr_plateau_patience: int | None,
     ) -> "Progress":
         """With one more epoch."""
         now = replace(self, n_epochs=self.n_epochs + 1, curve=(*self.curve, scores[metric]))
@@ -65,7 +65,7 @@ class Progress:
                 now, scores=scores, mixes=mixes, best_epoch=now.n_epochs, n_worse_at_rate=0
             )
         n_worse = self.n_worse_at_rate + 1
-        if halve_after is not None and n_worse >= halve_after:
+        if lr_plateau_patience is not None and n_worse >= lr_plateau_patience:
             return replace(now, n_halvings=self.n_halvings + 1, n_worse_at_rate=0)
         return replace(now, n_worse_at_rate=n_worse)
 
@@ -97,7 +97,7 @@ class TaskTrainer:
         self._n_batches = math.ceil(len(train) / self._config.train.batch_size)
         self._plan = Plan(budget, self._config.train.n_epochs * self._n_batches)
         self._parameters = {n: p for n, p in self._model.named_parameters() if p.requires_grad}
-        self._optimiser = _build_optimiser(self._config.optimiser, self._parameters)
+        self._optimizer = _build_optimizer(self._config.optimizer, self._parameters)
         self._batches: list[list[int]] = []
         self._step = 0
         self._saved_step: int | None = None
@@ -125,12 +125,12 @@ class TaskTrainer:
 
     def _take_step(self, metrics: MetricsFile, bar: "tqdm[Any]") -> None:
         epoch, place = divmod(self._step, self._n_batches)
-        train, optimiser = self._config.train, self._config.optimiser
+        train, optimizer = self._config.train, self._config.optimizer
         if place == 0 or not self._batches:
             self._batches = training_batches(
                 self._lengths, train.batch_size, seed=train.seed, epoch=epoch
             )
-        rate = optimiser.learning_rate * 0.5**self._progress.n_halvings
+        rate = optimizer.learning_rate * 0.5**self._progress.n_halvings
         self._losses.append(self._learn(self._batches[place], rate))
         self._step += 1
         bar.update()
@@ -152,15 +152,15 @@ class TaskTrainer:
         torch.manual_seed(int(seed))
         loss = self._model.loss([self._train[k] for k in batch])
         (loss + self._model.tokens.penalty()).backward()  # type: ignore[no-untyped-call]
-        longest = self._config.optimiser.clip_norm
+        longest = self._config.optimizer.max_grad_norm
         norm = clip_gradients(self._parameters.values(), math.inf if longest is None else longest)
         if not math.isfinite(norm):
             raise ElmoError(
                 f"step {self._step}: the loss is {loss.item():.4g} and the gradient's length "
                 f"{norm:.4g}, expected numbers: training came apart; start anew with a lower "
-                "optimiser.learning_rate or optimiser.clip_norm"
+                "optimizer.learning_rate or optimizer.max_grad_norm"
             )
-        self._optimiser.step(rate)
+        self._optimizer.step(rate)
         return float(loss.detach())
 
     def _evaluate(self, metrics: MetricsFile) -> None:
@@ -171,7 +171,7 @@ class TaskTrainer:
             scores,
             metric,
             self._model.tokens.layer_weights(),
-            self._config.optimiser.halve_after,
+            self._config.optimizer.lr_plateau_patience,
         )
         n_epochs, best = self._progress.n_epochs, self._progress.best_epoch
         values = {f"dev_{name}": value for name, value in scores.items()}
@@ -223,7 +223,7 @@ class TaskTrainer:
         self._saved_step, self._saved_at = self._step, self._plan.seconds
         tensors: dict[str, Tensor] = {
             **{f"model.{name}": tensor for name, tensor in self._model.state_dict().items()},
-            **{f"optimiser.{name}": part for name, part in self._optimiser.state().items()},
+            **{f"optimizer.{name}": part for name, part in self._optimizer.state().items()},
         }
         numbers = {
             "seconds": self._plan.seconds,
@@ -238,7 +238,7 @@ class TaskTrainer:
             self._plan.start(0.0, None)
             return
         self._model.load_state_dict(_part(found.tensors, "model."))
-        self._optimiser.load_state(_part(found.tensors, "optimiser."))
+        self._optimizer.load_state(_part(found.tensors, "optimizer."))
         self._step = self._saved_step = found.step
         self._saved_at = found.numbers["seconds"]
         self._losses = found.numbers["losses"]
@@ -248,7 +248,7 @@ class TaskTrainer:
         log.info("going on from step %d", self._step)
 
 
-def _build_optimiser(config: OptimiserConfig, parameters: dict[str, Any]) -> Optimiser:
+def _build_optimizer(config: OptimizerConfig, parameters: dict[str, Any]) -> Optimizer:
     if config.kind == "adadelta":
         return build_adadelta(parameters, rho=config.beta2)
     # AdamW without decay is Adam.

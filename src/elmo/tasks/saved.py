@@ -28,12 +28,12 @@ from elmo.tasks import find_task
 from elmo.tasks.config import TaskConfig
 from elmo.tasks.inputs import TokenVectors
 from elmo.tasks.layer_cache import LayerSource
-from elmo.tasks.task import AnyModel, AnyTask, Inventory
+from elmo.tasks.task import AnyModel, AnyTask, Vocabularies
 from elmo.tasks.word_table import WordList, WordTable
 from elmo.text.batches import batches_by_length
 from elmo.text.vocabulary import read_list, write_list
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2  # 1 had other names of settings, and `inventory` for `vocabularies`
 SETTINGS, WEIGHTS, WORDS, BILM = "task.json", "model.safetensors", "words.txt", "bilm"
 FIXED_WORDS = "tokens.words.fixed"
 EXAMPLES_AT_ONCE = 512
@@ -45,7 +45,7 @@ class TrainedTask:
 
     task: AnyTask
     config: TaskConfig
-    inventory: Inventory
+    vocabularies: Vocabularies
     model: AnyModel
 
     def predict(self, examples: Iterable[Any]) -> Iterator[Any]:
@@ -90,7 +90,7 @@ class TrainedTask:
             "version": elmo.__version__,
             "task": self.task.name,
             "config": to_mapping(self.config),
-            "inventory": self.inventory,
+            "vocabularies": self.vocabularies,
             "words": None
             if words is None
             else {"dim": words.dim, "n_trained": len(words.words.trained)},
@@ -116,7 +116,9 @@ def open_task(
     folder = _model_folder(folder)
     settings = _read_settings(folder / SETTINGS)
     task = find_task(settings["task"])
-    config = from_mapping(type(task.defaults()), settings["config"], str(folder / SETTINGS))
+    config = from_mapping(
+        type(task.defaults()), settings["config"], str(folder / SETTINGS), accept_old=True
+    )
     source = None
     if config.elmo is not None:
         found = opened or Elmo.load(_find_bilm(folder, settings["bilm"], bilm_path))
@@ -124,9 +126,10 @@ def open_task(
         _check_bilm(folder, source, settings["bilm"])
     words = _read_words(folder, settings["words"], config)
     tokens = TokenVectors(config, words, source)
-    model = task.build(config, tokens, settings["inventory"])
+    vocabularies = settings["inventory" if settings["format_version"] == 1 else "vocabularies"]
+    model = task.build(config, tokens, vocabularies)
     _fill(model, folder / WEIGHTS)
-    return TrainedTask(task, config, settings["inventory"], model.eval())
+    return TrainedTask(task, config, vocabularies, model.eval())
 
 
 def _model_folder(folder: Path) -> Path:

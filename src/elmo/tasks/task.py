@@ -29,8 +29,8 @@ from elmo.text.lines import LineFormat
 
 Example = TypeVar("Example")
 Prediction = TypeVar("Prediction")
-# What a model must know by list before it is built, such as its labels; JSON keeps it.
-Inventory = Mapping[str, Sequence[str]]
+# Lists that a model is built from, such as its labels, by name; stored as JSON.
+Vocabularies = Mapping[str, Sequence[str]]
 
 
 class TaskModel(nn.Module, ABC, Generic[Example, Prediction]):
@@ -79,8 +79,8 @@ class Task(ABC, Generic[Config, Example, Prediction]):
     def sentences(self, example: Example) -> Sequence[Tokens]:
         """The sentences that the model will read for an example, each to be embedded alone."""
 
-    def unit(self, example: Example) -> Hashable:
-        """What is in or out as a whole when a share of the training data is drawn."""
+    def sampling_group(self, example: Example) -> Hashable:
+        """Examples of one group are kept or left out together by `train.train_fraction`."""
         return tuple(map(tuple, self.sentences(example)))
 
     def length(self, example: Example) -> int:
@@ -88,12 +88,12 @@ class Task(ABC, Generic[Config, Example, Prediction]):
         return sum(map(len, self.sentences(example)))
 
     @abstractmethod
-    def inventory(self, examples: Sequence[Example], config: Config) -> Inventory:
-        """What the model must know by list, from the training examples."""
+    def vocabularies(self, examples: Sequence[Example], config: Config) -> Vocabularies:
+        """The vocabularies of the model, such as its labels, from the training examples."""
 
     @abstractmethod
     def build(
-        self, config: Config, tokens: TokenVectors, inventory: Inventory
+        self, config: Config, tokens: TokenVectors, vocabularies: Vocabularies
     ) -> TaskModel[Example, Prediction]:
         """The network at its start values."""
 

@@ -13,7 +13,7 @@ from elmo.api import Elmo
 from elmo.models import ENGLISH, model_folder
 from elmo.models.identity import file_hash
 from elmo.settings import to_mapping
-from elmo.tasks.batches import draw_share
+from elmo.tasks.batches import draw_fraction
 from elmo.tasks.config import TaskConfig
 from elmo.tasks.inputs import TokenVectors
 from elmo.tasks.layer_cache import LayerSource
@@ -59,8 +59,8 @@ def train_task(
         identity[f"{name}_sha256"] = None if path is None else file_hash(path)
     identity["bilm_sha256"] = None if source is None else source.bilm_sha256
     with run.claim(identity):
-        units = [task.unit(example) for example in examples["train"]]
-        numbers = draw_share(units, config.train.share, config.train.seed)
+        groups = [task.sampling_group(example) for example in examples["train"]]
+        numbers = draw_fraction(groups, config.train.train_fraction, config.train.seed)
         learned = [examples["train"][k] for k in numbers]
         trained = build_trained(task, config, learned, source, vectors)
         if source is not None:
@@ -87,10 +87,10 @@ def build_trained(
     if config.words is not None:
         sentences = (tokens for example in examples for tokens in task.sentences(example))
         words = WordTable.build(config.words, sentences, static)
-    inventory = task.inventory(examples, config)
-    model = task.build(config, TokenVectors(config, words, source), inventory)
+    vocabularies = task.vocabularies(examples, config)
+    model = task.build(config, TokenVectors(config, words, source), vocabularies)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    return TrainedTask(task, config, inventory, model.to(device))
+    return TrainedTask(task, config, vocabularies, model.to(device))
 
 
 def _keep_layers(

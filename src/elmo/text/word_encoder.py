@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from elmo.errors import ConfigError, DataError
-from elmo.settings import not_positive, raise_problems
+from elmo.settings import Dim, PositiveInt, checked, raise_problems
 from elmo.text.batches import Batch, batch_of_char_ids, batch_sentences
 from elmo.text.characters import (
     NO_CHARACTER,
@@ -48,25 +48,18 @@ MARKER_CHARACTERS = {
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+@checked
 class LexiconConfig:
-    """What a model knows by lists of its own, beside or in place of the bytes of words."""
+    """Word and character lists of a model, used with or instead of the bytes of words."""
 
-    n_words: Annotated[int | None, "words of its list, the three reserved ones included"] = None
-    word_dim: Annotated[int | None, "width of a listed word's vector"] = None
-    n_characters: Annotated[int | None, "Unicode characters of its list; absent: bytes"] = None
-    has_projection: Annotated[bool, "a linear layer over words and characters together"] = False
+    n_words: Annotated[PositiveInt | None, "size of the word list, with three special words"] = None
+    word_dim: Annotated[Dim | None, "size of a word embedding"] = None
+    n_characters: Annotated[PositiveInt | None, "size of the list of Unicode characters"] = None
+    has_projection: Annotated[bool, "a linear layer over word and character vectors"] = False
 
     def __post_init__(self) -> None:
-        """Check all fields, so that a network can be built from any instance."""
-        raise_problems(
-            self,
-            not_positive(self, "n_words", "word_dim", "n_characters")
-            + (
-                []
-                if (self.n_words is None) == (self.word_dim is None)
-                else ["one of n_words and word_dim is absent, expected both or none"]
-            ),
-        )
+        if (self.n_words is None) != (self.word_dim is None):
+            raise_problems(self, ["one of n_words and word_dim is absent, expected both or none"])
 
 
 @dataclass(frozen=True)

@@ -8,21 +8,18 @@ and then, and a checkpoint holds it, so that steps after a restart follow the pl
 import time
 from dataclasses import dataclass
 
-from elmo.settings import not_positive, raise_problems
+from elmo.settings import PositiveFloat, PositiveInt, checked
 
 STEPS_BETWEEN_PLANS = 100
 
 
 @dataclass(frozen=True)
+@checked
 class Budget:
-    """What may be spent on a run, if less than its epochs."""
+    """Limits of a run in steps and time, if it should end before its epochs."""
 
-    max_steps: int | None = None
-    max_minutes: float | None = None
-
-    def __post_init__(self) -> None:
-        """Check the numbers."""
-        raise_problems(self, not_positive(self, "max_steps", "max_minutes"))
+    max_steps: PositiveInt | None = None
+    max_minutes: PositiveFloat | None = None
 
 
 class Plan:

@@ -31,14 +31,14 @@ class Processes:
         """The first process alone writes files."""
         return self.rank == 0
 
-    def own_rows(self, n_rows: int) -> range:
+    def own_rows(self, batch_size: int) -> range:
         """The rows of a step that this process runs."""
-        if n_rows % self.n_processes:
+        if batch_size % self.n_processes:
             raise ConfigError(
-                f"stream.n_rows is {n_rows}, expected a multiple of the {self.n_processes} "
+                f"stream.batch_size is {batch_size}, expected a multiple of the {self.n_processes} "
                 "processes; set another number of rows or processes"
             )
-        n_own = n_rows // self.n_processes
+        n_own = batch_size // self.n_processes
         return range(self.rank * n_own, (self.rank + 1) * n_own)
 
     def agree(self, number: float) -> float:

@@ -1,4 +1,4 @@
-"""Optimisers: Adagrad as in the paper, AdamW, Muon; rows of words change only when touched.
+"""Optimizers: Adagrad as in the paper, AdamW, Muon; rows of words change only when touched.
 
 In: named parameters whose gradients are dense, or sparse with rows of words. Out: changed weights,
 and a state of plain tensors. A word's row has its own clock: its moments, their bias correction
@@ -24,7 +24,7 @@ EPSILON = 1e-8
 
 
 class Rows(ABC):
-    """The optimiser of parameters whose gradients are sparse."""
+    """The optimizer of parameters whose gradients are sparse."""
 
     def __init__(self, parameters: Parameters) -> None:
         self.parameters = parameters
@@ -89,31 +89,31 @@ class AdagradRows(Rows):
         return gradient / new_total.sqrt_().add_(EPSILON)
 
 
-class Optimiser:
-    """Dense parameters by optimisers as torch has them, sparse ones by rows."""
+class Optimizer:
+    """Dense parameters by optimizers as torch has them, sparse ones by rows."""
 
     def __init__(
-        self, dense: Parameters, optimisers: Sequence[torch.optim.Optimizer], rows: Rows
+        self, dense: Parameters, optimizers: Sequence[torch.optim.Optimizer], rows: Rows
     ) -> None:
-        """`dense` are the parameters of all `optimisers` together."""
+        """`dense` are the parameters of all `optimizers` together."""
         self._dense = dense
-        self._optimisers = optimisers
+        self._optimizers = optimizers
         self._rows = rows
-        self._optimiser_of = {
-            parameter: optimiser
-            for optimiser in optimisers
-            for group in optimiser.param_groups
+        self._optimizer_of = {
+            parameter: optimizer
+            for optimizer in optimizers
+            for group in optimizer.param_groups
             for parameter in group["params"]
         }
 
     @torch.no_grad()
     def step(self, learning_rate: float) -> None:
         """Change the weights by their gradients, and forget these."""
-        for optimiser in self._optimisers:
-            for group in optimiser.param_groups:
+        for optimizer in self._optimizers:
+            for group in optimizer.param_groups:
                 group["lr"] = learning_rate
-            optimiser.step()
-        # Torch's fused optimisers change weights without a trace; who keeps something made of
+            optimizer.step()
+        # Torch's fused optimizers change weights without a trace; who keeps something made of
         # the weights, as our kernels do, must be able to see it.
         torch.autograd.graph.increment_version(self._dense.values())
         self._rows.step(learning_rate)
@@ -125,12 +125,12 @@ class Optimiser:
         dense = {
             f"{name}.{part}": tensor
             for name, parameter in self._dense.items()
-            for part, tensor in self._optimiser_of[parameter].state.get(parameter, {}).items()
+            for part, tensor in self._optimizer_of[parameter].state.get(parameter, {}).items()
         }
         return dense | self._rows.state
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
-        """Go on as the optimiser would that gave this state."""
+        """Go on as the optimizer would that gave this state."""
         for name, tensor in self._rows.state.items():
             tensor.copy_(state[name])
         for name, parameter in self._dense.items():
@@ -141,15 +141,15 @@ class Optimiser:
                 if key.startswith(prefix) and "." not in key.removeprefix(prefix)
             }
             if parts:
-                self._optimiser_of[parameter].state[parameter] = parts
+                self._optimizer_of[parameter].state[parameter] = parts
 
 
 def build_adamw(
     dense: Parameters, sparse: Parameters, *, betas: tuple[float, float], weight_decay: float
-) -> Optimiser:
+) -> Optimizer:
     """AdamW; weights that are matrices decay, biases do not."""
-    optimiser = _adamw(dense, betas, weight_decay)
-    return Optimiser(dense, [optimiser], AdamWRows(sparse, betas, weight_decay))
+    optimizer = _adamw(dense, betas, weight_decay)
+    return Optimizer(dense, [optimizer], AdamWRows(sparse, betas, weight_decay))
 
 
 def build_muon(
@@ -161,13 +161,13 @@ def build_muon(
     momentum: float,
     betas: tuple[float, float],
     weight_decay: float,
-) -> Optimiser:
+) -> Optimizer:
     """Muon for the matrices that `n_blocks` names, with how many each is; AdamW for the rest."""
     matrices = [Matrix(dense[name], n) for name, n in n_blocks.items() if name in dense]
     rest = {name: parameter for name, parameter in dense.items() if name not in n_blocks}
-    optimisers: list[torch.optim.Optimizer] = [_adamw(rest, betas, weight_decay)]
-    optimisers.append(Muon(matrices, momentum=momentum, weight_decay=weight_decay, every=every))
-    return Optimiser(dense, optimisers, AdamWRows(sparse, betas, weight_decay))
+    optimizers: list[torch.optim.Optimizer] = [_adamw(rest, betas, weight_decay)]
+    optimizers.append(Muon(matrices, momentum=momentum, weight_decay=weight_decay, every=every))
+    return Optimizer(dense, optimizers, AdamWRows(sparse, betas, weight_decay))
 
 
 def _adamw(
@@ -180,19 +180,19 @@ def _adamw(
     return torch.optim.AdamW(groups, lr=0.0, betas=betas, eps=EPSILON, fused=True)
 
 
-def build_adagrad(dense: Parameters, sparse: Parameters, *, initial_sum: float = 1.0) -> Optimiser:
+def build_adagrad(dense: Parameters, sparse: Parameters, *, initial_sum: float = 1.0) -> Optimizer:
     """Adagrad; sums of squares start at one, as in the original training."""
     group = {"params": list(dense.values())}  # a group may be empty, where a head learns alone
-    optimiser = torch.optim.Adagrad(
+    optimizer = torch.optim.Adagrad(
         [group], lr=0.0, initial_accumulator_value=initial_sum, eps=EPSILON, fused=True
     )
-    return Optimiser(dense, [optimiser], AdagradRows(sparse, initial_sum))
+    return Optimizer(dense, [optimizer], AdagradRows(sparse, initial_sum))
 
 
-def build_adadelta(dense: Parameters, *, rho: float) -> Optimiser:
+def build_adadelta(dense: Parameters, *, rho: float) -> Optimizer:
     """Adadelta, which none of our sparse parameters need."""
-    optimiser = torch.optim.Adadelta([{"params": list(dense.values())}], lr=0.0, rho=rho)
-    return Optimiser(dense, [optimiser], AdagradRows({}, 0.0))
+    optimizer = torch.optim.Adadelta([{"params": list(dense.values())}], lr=0.0, rho=rho)
+    return Optimizer(dense, [optimizer], AdagradRows({}, 0.0))
 
 
 def clip_gradients(parameters: Iterable[nn.Parameter], longest: float) -> float:

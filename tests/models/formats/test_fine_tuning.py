@@ -17,7 +17,12 @@ from elmo.training.distributed import Processes
 from tests.models.formats.many_langs_models import write_model
 
 TRAINED = Path(__file__).parent / "bilm-training"
-SETTINGS = ["stream.n_rows=4", "stream.n_steps=8", "head.n_negatives=4", "train.log_every=5"]
+SETTINGS = [
+    "stream.batch_size=4",
+    "stream.bptt_length=8",
+    "head.n_negatives=4",
+    "train.log_every=5",
+]
 
 
 @pytest.fixture
@@ -34,7 +39,7 @@ def test_a_foreign_model_learns_a_text(kind, texts, tmp_path):
         start = formats.read(write_model(tmp_path / "theirs"))
     else:
         start = formats.read(TRAINED / kind / "model.ckpt-4")
-    settings = read_over(dict(DEFAULTS), None, [*SETTINGS, "optimiser.learning_rate=0.01"])
+    settings = read_over(dict(DEFAULTS), None, [*SETTINGS, "optimizer.learning_rate=0.01"])
     config = dataclasses.replace(settings, model=start.bilm.config)
     before = {name: tensor.clone() for name, tensor in start.bilm.state_dict().items()}
     alone = Processes(0, 1, torch.device("cpu"))
@@ -49,5 +54,5 @@ def test_a_foreign_model_learns_a_text(kind, texts, tmp_path):
 def test_token_vectors_alone_are_not_trained():
     start = formats.read(TRAINED / "words" / "model.ckpt-4")
     static = dataclasses.replace(start.bilm.config.lstm, n_layers=0)
-    with pytest.raises(ConfigError, match="expected at least 1 to be trained"):
+    with pytest.raises(ConfigError, match="expected at least 1 in training"):
         PretrainConfig(model=dataclasses.replace(start.bilm.config, lstm=static))

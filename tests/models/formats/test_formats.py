@@ -51,7 +51,6 @@ def refused(path, *, kind=CheckpointError, options=None):
     message = str(caught.value)
     assert "\n" not in message
     assert "expected" in message or "did you mean" in message
-    assert "; " in message, "what to do"
     return message
 
 
@@ -158,7 +157,7 @@ def test_presets_survive_options_json(size):
     assert bilm_options.read_options(bilm_options.write_options(config), "x") == config
 
 
-def test_max_characters_of_the_options_is_honoured(tiny_options, tiny_weights):
+def test_max_characters_of_the_options_is_honored(tiny_options, tiny_weights):
     tiny_options["char_cnn"]["max_characters_per_token"] = 6
     from elmo.api import Elmo
 
@@ -284,7 +283,7 @@ def test_options_that_contradict_the_weights_are_told(
             "filter width is 60, expected at most max_characters 50",
         ),
         ("lstm", {"dim": "4096"}, "dim is '4096', expected int"),
-        ("lstm", {"dim": -1}, "dim is -1, expected a positive number"),
+        ("lstm", {"dim": -1}, "dim is -1, expected int > 0"),
     ],
 )
 def test_wrong_options_are_told_by_key(official, tiny_options, group, change, told):

@@ -273,7 +273,7 @@ def test_weights_changed_behind_torchs_back_are_noticed():
         case.run_fast()
         versions = [each._version for each in case.layers[0].parameters()]
         for tensor in case.layers[0].parameters():
-            tensor.numpy()[...] *= 2  # as fused optimisers do: no version is raised
+            tensor.numpy()[...] *= 2  # as fused optimizers do: no version is raised
         assert versions == [each._version for each in case.layers[0].parameters()]
         assert_close(case.run_fast(), case.run_reference(), 1e-5)
 

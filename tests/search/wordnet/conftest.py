@@ -4,7 +4,7 @@ import pytest
 
 FILES = {
     "data.noun": """\
-  1 This is where the licence stands.
+  1 This is where the license stands.
 00000100 06 n 01 bow 1 000 | a weapon for shooting arrows; "he drew his bows"
 00000200 10 n 02 bow 0 curtain_call 0 001 @ 00000100 n 0000 | an appearance; "I took a bow"; "a bow"
 00000300 17 n 03 Earth 0 earth 2 globe 0 000 | the 3rd planet; "the Earth moves around the sun"
@@ -19,7 +19,7 @@ FILES = {
 """,
     "data.adv": "00000800 02 r 01 fast 0 000 | quickly\n",
     "index.noun": """\
-  1 This is where the licence stands.
+  1 This is where the license stands.
 bow n 2 1 @ 2 0 00000200 00000100
 curtain_call n 1 1 @ 1 0 00000200
 earth n 1 0 1 0 00000300

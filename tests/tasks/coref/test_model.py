@@ -163,5 +163,5 @@ def test_pieces_of_a_document_are_drawn_together(tmp_path):
     path.write_text(f"#begin document (a)\n{rows}\n#begin document (b)\n{rows}")
     config = read_config(task.defaults(), None, ["data.max_training_tokens=30"])
     pieces = task.read(path, config, is_training=True)
-    assert [task.unit(piece) for piece in pieces] == ["0 (a)"] * 4 + ["1 (b)"] * 4
+    assert [task.sampling_group(piece) for piece in pieces] == ["0 (a)"] * 4 + ["1 (b)"] * 4
     assert len(task.read(path, config, is_training=False)) == 2

@@ -69,8 +69,8 @@ def test_a_sentence_and_its_phrases_are_sampled_together(tmp_path):
     task = find_task("sentiment")
     path = tmp_path / "trees.txt"
     path.write_text(f"{TREE}\n(1 (2 The) (0 end))\n")
-    units = {task.unit(example) for example in read(path)}
-    assert units == {1, 2}
+    groups = {task.sampling_group(example) for example in read(path)}
+    assert groups == {1, 2}
 
 
 def test_accuracy_is_counted_by_hand(tmp_path):

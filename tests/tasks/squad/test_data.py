@@ -90,9 +90,9 @@ def test_long_questions_are_cut(path):
 def test_a_share_is_of_whole_paragraphs_and_for_training_alone(path, share, numbers):
     path.write_text(as_squad(PARAGRAPHS))
     texts = list(PARAGRAPHS)
-    found = {question.context.text for question in read(path, f"data.train_share={share}")}
+    found = {question.context.text for question in read(path, f"data.paragraph_fraction={share}")}
     assert found == {texts[k] for k in numbers}
-    assert len(read(path, f"data.train_share={share}", is_training=False)) == 10
+    assert len(read(path, f"data.paragraph_fraction={share}", is_training=False)) == 10
 
 
 def test_questions_without_answers_can_be_asked_but_not_learned_or_measured(path):
@@ -146,7 +146,7 @@ def test_lines_are_a_question_and_its_paragraph():
 
 
 def test_nearly_all_answers_of_the_shared_data_are_whole_tokens(shared):
-    questions = read(shared / "data/squad/train.json.xz", "data.train_share=0.005")
+    questions = read(shared / "data/squad/train.json.xz", "data.paragraph_fraction=0.005")
     assert len(questions) > 400
     found = []
     for question in questions:

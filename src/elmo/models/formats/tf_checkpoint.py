@@ -1,7 +1,7 @@
 """Checkpoints of `bilm`'s training, read: the network, and its softmax where its words are given.
 
 In: the folder that bilm trained into, or the prefix of one checkpoint in it; its `options.json`;
-its vocabulary. Out: a `Model`. Optimiser states and counters, which stand there too, are left out.
+its vocabulary. Out: a `Model`. Optimizer states and counters, which stand there too, are left out.
 """
 
 import re
@@ -23,7 +23,7 @@ from elmo.text.vocabulary import Vocabulary
 
 LATEST = "checkpoint"  # names the last one that was saved
 SCOPE = "lm/"  # around all variables of the network
-OPTIMISER = re.compile(r"/(Adagrad|Adam|Adam_1|Momentum)$")
+OPTIMIZER = re.compile(r"/(Adagrad|Adam|Adam_1|Momentum)$")
 SOFTMAX = {"weight": "softmax/W", "bias": "softmax/b"}
 WORD_TABLE = "embedding"  # also the softmax's weight, where both share it
 
@@ -48,7 +48,7 @@ def read(prefix: Path, options: Path, vocabulary: Path | None) -> Model:
     names = {
         official_path(name.removeprefix(SCOPE)): name
         for name in bundle.entries
-        if name.startswith(SCOPE) and not OPTIMISER.search(name)
+        if name.startswith(SCOPE) and not OPTIMIZER.search(name)
     }
     bilm = assemble(config, _network(bundle, names, config), str(prefix), lexicon)
     if vocabulary is None:

@@ -43,7 +43,7 @@ def _describe(tensor: Tensor) -> tuple[object, ...]:
     """Something that is different when a tensor was changed, or replaced by another."""
     # Tensors born in inference mode carry no version.
     version = 0 if tensor.is_inference() else tensor._version
-    # Torch's fused optimisers change weights without raising their version, but change them all.
+    # Torch's fused optimizers change weights without raising their version, but change them all.
     start, size, n_bytes = tensor.data_ptr(), tensor.numel(), tensor.element_size()
     sample = [ctypes.string_at(start + at * n_bytes, n_bytes) for at in (size // 3, size - 1)]
     return start, version, *sample

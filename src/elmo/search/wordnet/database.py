@@ -127,7 +127,7 @@ def _read_index(path: Path) -> Iterator[tuple[str, list[str]]]:
 
 
 def _lines(path: Path) -> Iterator[tuple[str, str]]:
-    """Where each line stands, and the line; the licence at the top is left out."""
+    """Where each line stands, and the line; the license at the top is left out."""
     for number, line in enumerate(read_whole_lines(path), start=1):
         if not line.startswith("  "):
             yield f"{path}:{number}", line

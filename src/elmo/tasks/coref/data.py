@@ -14,7 +14,7 @@ from typing import Annotated
 
 from elmo.errors import DataError
 from elmo.files.text_files import read_whole_lines
-from elmo.settings import not_positive, raise_problems
+from elmo.settings import NonNegativeInt, PositiveInt, checked
 
 Span = tuple[int, int]  # first token, the one after the last
 Clusters = list[list[Span]]
@@ -27,17 +27,18 @@ CONLL_2012_WORD, SHORT_WORD = 3, 1  # column of the word in long and in short ro
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+@checked
 class CorefDataConfig:
-    """How files are read."""
+    """The format of the data files."""
 
-    word_column: Annotated[int | None, "from 0; absent: 3 as in CoNLL-2012, 1 in short rows"] = None
-    has_singletons: Annotated[bool, "entities mentioned once are clusters"] = False
-    skips_broken: Annotated[bool, "ignore mentions that do not close, and empty words"] = False
-    max_training_tokens: Annotated[int, "cut longer documents into such pieces"] = 800
-
-    def __post_init__(self) -> None:
-        """Check the numbers."""
-        raise_problems(self, not_positive(self, "max_training_tokens"))
+    word_column: Annotated[
+        NonNegativeInt | None, "column of the word, from 0; none: 3 (CoNLL-2012), 1 in short rows"
+    ] = None
+    has_singletons: Annotated[bool, "score entities with one mention"] = False
+    skips_broken: Annotated[bool, "skip unclosed mentions and empty words"] = False
+    max_training_tokens: Annotated[
+        PositiveInt, "tokens at which training documents are split, about"
+    ] = 800
 
 
 @dataclass(frozen=True, slots=True)

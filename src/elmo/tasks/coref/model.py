@@ -22,15 +22,14 @@ from torch import Tensor, nn
 from torch.nn.functional import dropout
 
 from elmo.errors import DataError, needs_extra
-from elmo.settings import not_positive, raise_problems
+from elmo.settings import Dim, PositiveFloat, PositiveInt, Rate, checked
 from elmo.tasks.config import (
     CharsConfig,
     ElmoConfig,
-    OptimiserConfig,
+    OptimizerConfig,
     TaskConfig,
     TrainConfig,
     WordsConfig,
-    not_shares,
 )
 from elmo.tasks.coref.data import (
     Clusters,
@@ -44,7 +43,7 @@ from elmo.tasks.coref.gap import decide, read_gap, score_decisions
 from elmo.tasks.coref.metrics import score_clusters
 from elmo.tasks.inputs import TokenVectors
 from elmo.tasks.nn.lstm import BiLSTM
-from elmo.tasks.task import Inventory, Task, TaskModel
+from elmo.tasks.task import Task, TaskModel, Vocabularies
 from elmo.text.batches import batches_by_length
 from elmo.text.lines import LineFormat, split_line
 
@@ -55,32 +54,32 @@ DISTANCES = (1, 2, 3, 4, 5, 8, 16, 32, 64)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+@checked
 class CorefModelConfig:
     """The network."""
 
-    dim: Annotated[int, "LSTM cells of each direction"] = 200
-    hidden_dim: Annotated[int, "width of span vectors and of the scorers' hidden layers"] = 150
-    max_width: Annotated[int, "of a span, in tokens"] = 10
-    spans_per_word: Annotated[float, "number of spans kept as mentions"] = 0.4
-    max_antecedents: Annotated[int, "of each mention, for the feed-forward scorer"] = 50
-    lexical_dropout: Annotated[float, "of the biLSTM's input, including ELMo"] = 0.5
-    dropout: Annotated[float, "of the biLSTM's output and of hidden layers"] = 0.2
-
-    def __post_init__(self) -> None:
-        """Check the numbers."""
-        names = ("dim", "hidden_dim", "max_width", "spans_per_word", "max_antecedents")
-        problems = not_positive(self, *names) + not_shares(self, "lexical_dropout", "dropout")
-        raise_problems(self, problems)
+    dim: Annotated[Dim, "cells per direction of the biLSTM"] = 200
+    hidden_dim: Annotated[Dim, "size of span vectors and of the hidden layers that score them"] = (
+        150
+    )
+    max_width: Annotated[PositiveInt, "maximum tokens of a span"] = 10
+    spans_per_word: Annotated[PositiveFloat, "candidate mentions kept, per word"] = 0.4
+    max_antecedents: Annotated[PositiveInt, "antecedents scored per mention"] = 50
+    lexical_dropout: Annotated[Rate, "dropout of the biLSTM's input, with ELMo's vectors"] = 0.5
+    dropout: Annotated[Rate, "dropout of the biLSTM's output and of hidden layers"] = 0.2
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+@checked
 class CorefConfig(TaskConfig):
     """All settings."""
 
     words: WordsConfig | None = field(default_factory=lambda: WordsConfig(is_trained=False))
     chars: CharsConfig | None = field(default_factory=lambda: CharsConfig(filters=((5, 100),)))
     elmo: ElmoConfig | None = field(default_factory=lambda: ElmoConfig(dropout=0.0))
-    optimiser: OptimiserConfig = field(default_factory=lambda: OptimiserConfig(halve_after=3))
+    optimizer: OptimizerConfig = field(
+        default_factory=lambda: OptimizerConfig(lr_plateau_patience=3)
+    )
     train: TrainConfig = field(
         default_factory=lambda: TrainConfig(n_epochs=40, patience=8, batch_size=1)
     )
@@ -351,15 +350,17 @@ class Coref(Task[CorefConfig, Document, Clusters]):
         """The sentences of the document."""
         return example.sentences
 
-    def unit(self, example: Document) -> str:
+    def sampling_group(self, example: Document) -> str:
         """The pieces of a document are sampled together."""
         return example.name
 
-    def inventory(self, examples: Sequence[Document], config: CorefConfig) -> Inventory:
+    def vocabularies(self, examples: Sequence[Document], config: CorefConfig) -> Vocabularies:
         """None."""
         return {}
 
-    def build(self, config: CorefConfig, tokens: TokenVectors, inventory: Inventory) -> SpanRanker:
+    def build(
+        self, config: CorefConfig, tokens: TokenVectors, vocabularies: Vocabularies
+    ) -> SpanRanker:
         """The network with initial weights."""
         return SpanRanker(tokens, config.model)
 

@@ -16,37 +16,34 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, dropout, relu
 
 from elmo.errors import DataError
-from elmo.settings import not_positive, raise_problems
+from elmo.settings import Dim, Rate, checked
 from elmo.tasks.config import (
     ElmoConfig,
-    OptimiserConfig,
+    OptimizerConfig,
     TaskConfig,
     TrainConfig,
     WordsConfig,
-    not_shares,
 )
 from elmo.tasks.inputs import TokenVectors
 from elmo.tasks.nli.data import SentencePair, make_pair, read_pairs
 from elmo.tasks.nli.metrics import score_pairs
 from elmo.tasks.nn.lstm import BiLSTM, variational_dropout
 from elmo.tasks.nn.pooling import masked_softmax, max_over_tokens, mean_over_tokens
-from elmo.tasks.task import Inventory, Task, TaskModel
+from elmo.tasks.task import Task, TaskModel, Vocabularies
 from elmo.text.lines import LineFormat
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+@checked
 class NliModelConfig:
     """The network; the paper's sizes are twice these."""
 
-    dim: Annotated[int, "LSTM cells of each direction, and width between the biLSTMs"] = 150
-    dropout: Annotated[float, "before each layer but the first"] = 0.3
-
-    def __post_init__(self) -> None:
-        """Check the numbers."""
-        raise_problems(self, not_positive(self, "dim") + not_shares(self, "dropout"))
+    dim: Annotated[Dim, "cells per direction of each biLSTM, and size of hidden layers"] = 150
+    dropout: Annotated[Rate, "dropout before each layer except the first"] = 0.3
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+@checked
 class NliConfig(TaskConfig):
     """All settings. ELMo at input and output was best in the paper.
 
@@ -56,8 +53,8 @@ class NliConfig(TaskConfig):
 
     words: WordsConfig | None = field(default_factory=lambda: WordsConfig(dropout=0.2))
     elmo: ElmoConfig | None = field(default_factory=lambda: ElmoConfig(place="both", dropout=0.2))
-    optimiser: OptimiserConfig = field(
-        default_factory=lambda: OptimiserConfig(clip_norm=10.0, halve_after=1)
+    optimizer: OptimizerConfig = field(
+        default_factory=lambda: OptimizerConfig(max_grad_norm=10.0, lr_plateau_patience=1)
     )
     train: TrainConfig = field(default_factory=lambda: TrainConfig(n_epochs=30, patience=5))
     model: NliModelConfig = field(default_factory=NliModelConfig)
@@ -155,13 +152,13 @@ class Nli(Task[NliConfig, SentencePair, str]):
         """Premise and hypothesis."""
         return [example.premise, example.hypothesis]
 
-    def inventory(self, examples: Sequence[SentencePair], config: NliConfig) -> Inventory:
+    def vocabularies(self, examples: Sequence[SentencePair], config: NliConfig) -> Vocabularies:
         """The labels."""
         return {"labels": sorted({example.label for example in examples if example.label})}
 
-    def build(self, config: NliConfig, tokens: TokenVectors, inventory: Inventory) -> Esim:
+    def build(self, config: NliConfig, tokens: TokenVectors, vocabularies: Vocabularies) -> Esim:
         """The network with initial weights."""
-        return Esim(tokens, inventory["labels"], config.model)
+        return Esim(tokens, vocabularies["labels"], config.model)
 
     def score(
         self, examples: Sequence[SentencePair], predictions: Sequence[str]

@@ -13,7 +13,7 @@ from typing import Annotated
 
 from elmo.errors import DataError
 from elmo.files.text_files import read_lines
-from elmo.settings import not_positive, raise_problems
+from elmo.settings import PositiveInt, checked
 from elmo.text.tokenizer import tokenize
 
 _PIECE = re.compile(r"[()]|[^\s()]+")
@@ -22,16 +22,17 @@ UNESCAPED = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+@checked
 class SentimentDataConfig:
-    """Which phrases of a tree are training examples."""
+    """The parts of a tree that are training examples."""
 
-    has_phrases: Annotated[bool, "train on phrases of trees, not only on sentences"] = True
-    min_tokens: Annotated[int, "of a phrase"] = 2
-    max_phrases: Annotated[int | None, "of a tree, sampled; absent: all"] = None
-
-    def __post_init__(self) -> None:
-        """Check the numbers."""
-        raise_problems(self, not_positive(self, "min_tokens", "max_phrases"))
+    has_phrases: Annotated[bool, "train on the phrases of a tree too, not only on the sentence"] = (
+        True
+    )
+    min_tokens: Annotated[PositiveInt, "minimum tokens of a phrase"] = 2
+    max_phrases: Annotated[PositiveInt | None, "phrases per tree, sampled at random; none: all"] = (
+        None
+    )
 
 
 @dataclass(frozen=True, slots=True)

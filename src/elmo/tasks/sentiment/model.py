@@ -15,13 +15,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, dropout, relu
 
-from elmo.settings import not_positive, raise_problems
+from elmo.settings import Dim, PositiveInt, Rate, checked
 from elmo.tasks.config import (
-    OptimiserConfig,
     TaskConfig,
     TrainConfig,
     WordsConfig,
-    not_shares,
 )
 from elmo.tasks.inputs import TokenVectors
 from elmo.tasks.nn.lstm import BiLSTM
@@ -33,32 +31,29 @@ from elmo.tasks.nn.pooling import (
 )
 from elmo.tasks.sentiment.data import LabeledText, SentimentDataConfig, read_labeled
 from elmo.tasks.sentiment.metrics import score_texts
-from elmo.tasks.task import Inventory, Task, TaskModel
+from elmo.tasks.task import Task, TaskModel, Vocabularies
 from elmo.text.lines import LineFormat
 from elmo.text.tokenizer import tokenize
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+@checked
 class SentimentModelConfig:
     """The network; the paper's sizes are twice these."""
 
-    dim: Annotated[int, "LSTM cells of each direction, and width of the biLSTMs' input"] = 150
-    n_pieces: Annotated[int, "linear layers of each maxout layer"] = 4
-    dropout: Annotated[float, "before the encoder and the maxout layers"] = 0.25
-
-    def __post_init__(self) -> None:
-        """Check the numbers."""
-        raise_problems(self, not_positive(self, "dim", "n_pieces") + not_shares(self, "dropout"))
+    dim: Annotated[Dim, "cells per direction of each biLSTM, and size of its input"] = 150
+    n_pieces: Annotated[PositiveInt, "linear pieces of a maxout layer"] = 4
+    dropout: Annotated[Rate, "dropout before the encoder and the maxout layers"] = 0.25
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+@checked
 class SentimentConfig(TaskConfig):
     """All settings."""
 
     words: WordsConfig | None = field(
         default_factory=lambda: WordsConfig(is_trained=False, dropout=0.5)
     )
-    optimiser: OptimiserConfig = field(default_factory=OptimiserConfig)
     train: TrainConfig = field(
         default_factory=lambda: TrainConfig(n_epochs=20, patience=5, batch_size=100)
     )
@@ -165,19 +160,21 @@ class Sentiment(Task[SentimentConfig, LabeledText, str]):
         """The text itself."""
         return [example.tokens]
 
-    def unit(self, example: LabeledText) -> Hashable:
+    def sampling_group(self, example: LabeledText) -> Hashable:
         """A sentence and its phrases are sampled together."""
         return example.number
 
-    def inventory(self, examples: Sequence[LabeledText], config: SentimentConfig) -> Inventory:
+    def vocabularies(
+        self, examples: Sequence[LabeledText], config: SentimentConfig
+    ) -> Vocabularies:
         """The classes."""
         return {"labels": sorted({example.label for example in examples if example.label})}
 
     def build(
-        self, config: SentimentConfig, tokens: TokenVectors, inventory: Inventory
+        self, config: SentimentConfig, tokens: TokenVectors, vocabularies: Vocabularies
     ) -> BiattentiveClassifier:
         """The network with initial weights."""
-        return BiattentiveClassifier(tokens, inventory["labels"], config.model)
+        return BiattentiveClassifier(tokens, vocabularies["labels"], config.model)
 
     def score(
         self, examples: Sequence[LabeledText], predictions: Sequence[str]

@@ -14,7 +14,7 @@ from typing import Annotated, Any, TypeVar
 
 from elmo.errors import DataError
 from elmo.files.text_files import read_whole_lines
-from elmo.settings import not_positive, raise_problems
+from elmo.settings import Fraction, PositiveInt, Renamed, checked
 from elmo.text.tokenizer import split_text, tokenize
 
 Value = TypeVar("Value")
@@ -23,26 +23,22 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+@checked
 class SquadDataConfig:
-    """How much of the data is read. Paragraphs are truncated at the end of a sentence."""
+    """Limits of the examples. Paragraphs are cut at sentence ends."""
 
-    train_share: Annotated[float, "of the training paragraphs, evenly from all articles"] = 1.0
+    paragraph_fraction: Annotated[
+        Fraction,
+        "fraction of the training paragraphs to use, evenly from all articles",
+        Renamed("train_share"),
+    ] = 1.0
     train_tokens: Annotated[
-        int, "of a training paragraph at most; questions with a later answer are left out"
+        PositiveInt,
+        "maximum tokens of a training paragraph; questions with a later answer are skipped",
     ] = 300
-    test_tokens: Annotated[int, "the same when predicting; a later answer is not found"] = 1000
-    question_tokens: Annotated[int, "of a question at most"] = 50
-    answer_tokens: Annotated[int, "of a predicted answer at most"] = 20
-
-    def __post_init__(self) -> None:
-        """Check the numbers."""
-        too_much = (
-            [f"train_share is {self.train_share}, expected at most 1"]
-            if self.train_share > 1
-            else []
-        )
-        names = ("train_share", "train_tokens", "test_tokens", "question_tokens", "answer_tokens")
-        raise_problems(self, not_positive(self, *names) + too_much)
+    test_tokens: Annotated[PositiveInt, "maximum tokens of a paragraph in evaluation"] = 1000
+    question_tokens: Annotated[PositiveInt, "maximum tokens of a question"] = 50
+    answer_tokens: Annotated[PositiveInt, "maximum tokens of a predicted answer"] = 20
 
 
 @dataclass(frozen=True, slots=True)

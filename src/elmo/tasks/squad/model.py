@@ -17,15 +17,14 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, relu
 
 from elmo.errors import ConfigError, DataError
-from elmo.settings import not_positive, raise_problems
+from elmo.settings import Dim, Rate, checked
 from elmo.tasks.config import (
     CharsConfig,
     ElmoConfig,
-    OptimiserConfig,
+    OptimizerConfig,
     TaskConfig,
     TrainConfig,
     WordsConfig,
-    not_shares,
 )
 from elmo.tasks.inputs import TokenVectors
 from elmo.tasks.nn.lstm import BiLSTM, variational_dropout
@@ -39,31 +38,29 @@ from elmo.tasks.squad.data import (
     read_questions,
 )
 from elmo.tasks.squad.metrics import score_answers
-from elmo.tasks.task import Inventory, Task, TaskModel
+from elmo.tasks.task import Task, TaskModel, Vocabularies
 from elmo.text.lines import LineFormat
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+@checked
 class SquadModelConfig:
     """The network."""
 
-    dim: Annotated[int, "LSTM cells of each direction"] = 100
-    dropout: Annotated[float, "variational, of the input of each biLSTM and each attention"] = 0.2
-
-    def __post_init__(self) -> None:
-        """Check the numbers."""
-        raise_problems(self, not_positive(self, "dim") + not_shares(self, "dropout"))
+    dim: Annotated[Dim, "cells per direction of each biLSTM"] = 100
+    dropout: Annotated[Rate, "dropout of the input of each biLSTM and attention layer"] = 0.2
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+@checked
 class SquadConfig(TaskConfig):
     """All settings. ELMo at input and output was best in the paper."""
 
     words: WordsConfig | None = field(default_factory=lambda: WordsConfig(is_trained=False))
     chars: CharsConfig | None = field(default_factory=lambda: CharsConfig(filters=((5, 100),)))
     elmo: ElmoConfig | None = field(default_factory=lambda: ElmoConfig(place="both"))
-    optimiser: OptimiserConfig = field(
-        default_factory=lambda: OptimiserConfig(beta2=0.9, halve_after=2)
+    optimizer: OptimizerConfig = field(
+        default_factory=lambda: OptimizerConfig(beta2=0.9, lr_plateau_patience=2)
     )
     train: TrainConfig = field(
         default_factory=lambda: TrainConfig(n_epochs=20, patience=5, batch_size=40)
@@ -192,7 +189,7 @@ class Squad(Task[SquadConfig, Question, Answer]):
         """The questions of a file in SQuAD's JSON."""
         data = config.data
         if is_training:
-            limits = Limits(data.train_tokens, data.question_tokens, data.train_share)
+            limits = Limits(data.train_tokens, data.question_tokens, data.paragraph_fraction)
         else:
             limits = Limits(data.test_tokens, data.question_tokens)
         return read_questions(path, limits, is_training=is_training)
@@ -221,15 +218,15 @@ class Squad(Task[SquadConfig, Question, Answer]):
         """The question and the sentences of the paragraph."""
         return [example.tokens, *example.context.sentences]
 
-    def unit(self, example: Question) -> Hashable:
+    def sampling_group(self, example: Question) -> Hashable:
         """The questions of a paragraph are sampled together."""
         return example.context.text
 
-    def inventory(self, examples: Sequence[Question], config: SquadConfig) -> Inventory:
+    def vocabularies(self, examples: Sequence[Question], config: SquadConfig) -> Vocabularies:
         """None."""
         return {}
 
-    def build(self, config: SquadConfig, tokens: TokenVectors, inventory: Inventory) -> BiDAF:
+    def build(self, config: SquadConfig, tokens: TokenVectors, vocabularies: Vocabularies) -> BiDAF:
         """The network with initial weights."""
         return BiDAF(tokens, config)
 

@@ -16,52 +16,52 @@ from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy, dropout, relu
 
 from elmo.errors import DataError
-from elmo.settings import not_positive, raise_problems
-from elmo.tasks.config import ElmoConfig, OptimiserConfig, TaskConfig, TrainConfig, not_shares
+from elmo.settings import Dim, NonNegativeInt, PositiveInt, Rate, checked
+from elmo.tasks.config import ElmoConfig, OptimizerConfig, TaskConfig, TrainConfig
 from elmo.tasks.inputs import TokenVectors
 from elmo.tasks.nn.crf import transition_constraints, viterbi
 from elmo.tasks.nn.lstm import AlternatingLSTM
 from elmo.tasks.spans import may_follow_iob2, read_spans
 from elmo.tasks.srl.data import Proposition, read_propositions
 from elmo.tasks.srl.metrics import read_arguments, score_arguments, score_predicates
-from elmo.tasks.task import Inventory, Task, TaskModel
+from elmo.tasks.task import Task, TaskModel, Vocabularies
 from elmo.text.lines import LineFormat, split_line
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+@checked
 class SrlDataConfig:
-    """How files are read: columns are counted from 0."""
+    """The format of the data files; columns are counted from 0."""
 
-    word_column: Annotated[int, "of the words"] = 3
-    first_column: Annotated[int, "of the first predicate's arguments"] = 8
-    n_last_columns: Annotated[int, "columns after the last predicate's, such as coreference"] = 0
+    word_column: Annotated[NonNegativeInt, "column of the word"] = 3
+    first_column: Annotated[NonNegativeInt, "column of the first predicate's arguments"] = 8
+    n_last_columns: Annotated[
+        NonNegativeInt, "columns after the last predicate's, such as coreference"
+    ] = 0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+@checked
 class SrlModelConfig:
     """The network."""
 
-    dim: Annotated[int, "LSTM cells of each layer"] = 128
-    n_layers: Annotated[int, "LSTM layers, of alternating direction"] = 4
-    indicator_dim: Annotated[int, "width of the predicate indicator embedding"] = 100
-    dropout: Annotated[float, "of the input vectors, and of each layer's output"] = 0.1
-    finder_dim: Annotated[int, "hidden width of the predicate finder for raw text"] = 64
-
-    def __post_init__(self) -> None:
-        """Check the numbers."""
-        names = ("dim", "n_layers", "indicator_dim", "finder_dim")
-        raise_problems(self, not_positive(self, *names) + not_shares(self, "dropout"))
+    dim: Annotated[Dim, "cells of a layer"] = 128
+    n_layers: Annotated[PositiveInt, "LSTM layers of alternating direction"] = 4
+    indicator_dim: Annotated[Dim, "size of the predicate indicator embedding"] = 100
+    dropout: Annotated[Rate, "dropout of the input vectors and of each layer's output"] = 0.1
+    finder_dim: Annotated[Dim, "hidden size of the predicate classifier, used for raw text"] = 64
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+@checked
 class SrlConfig(TaskConfig):
     """All settings."""
 
     elmo: ElmoConfig | None = field(default_factory=lambda: ElmoConfig(dropout=0.1))
     # Measured on a tenth of PropBank EWT, 252 steps: dev F1 21 with this rate, 11 with 0.001 and
     # twice the batch size.
-    optimiser: OptimiserConfig = field(
-        default_factory=lambda: OptimiserConfig(learning_rate=4e-3, halve_after=2)
+    optimizer: OptimizerConfig = field(
+        default_factory=lambda: OptimizerConfig(learning_rate=4e-3, lr_plateau_patience=2)
     )
     train: TrainConfig = field(default_factory=lambda: TrainConfig(n_epochs=30, patience=5))
     data: SrlDataConfig = field(default_factory=SrlDataConfig)
@@ -219,14 +219,16 @@ class SemanticRoles(Task[SrlConfig, Proposition, Roles]):
         """The sentence itself."""
         return [example.tokens]
 
-    def inventory(self, examples: Sequence[Proposition], config: SrlConfig) -> Inventory:
+    def vocabularies(self, examples: Sequence[Proposition], config: SrlConfig) -> Vocabularies:
         """The labels."""
         kinds = sorted({kind for e in examples for *_, kind in read_spans(e.labels or ())})
         return {"labels": ["O", *(f"{prefix}-{kind}" for kind in kinds for prefix in "BI")]}
 
-    def build(self, config: SrlConfig, tokens: TokenVectors, inventory: Inventory) -> RoleLabeler:
+    def build(
+        self, config: SrlConfig, tokens: TokenVectors, vocabularies: Vocabularies
+    ) -> RoleLabeler:
         """The network with initial weights."""
-        return RoleLabeler(tokens, inventory["labels"], config)
+        return RoleLabeler(tokens, vocabularies["labels"], config)
 
     def score(
         self, examples: Sequence[Proposition], predictions: Sequence[Roles]

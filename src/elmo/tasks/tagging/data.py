@@ -13,6 +13,7 @@ from typing import Annotated, Literal
 
 from elmo.errors import DataError
 from elmo.files.text_files import read_lines
+from elmo.settings import NonNegativeInt, checked
 from elmo.tasks.spans import Scheme, find_violation, is_span_label, read_spans, write_iob2
 
 ColumnFormat = Literal["columns", "conllu"]
@@ -27,14 +28,19 @@ _OTHER_ID = re.compile(r"[0-9]+[-.][0-9]+")  # multiword tokens (1-2) and empty 
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+@checked
 class TaggingDataConfig:
-    """How files are read."""
+    """The format of the data files."""
 
-    format: Annotated[ColumnFormat | None, "absent: CoNLL-U if the file name says so"] = None
-    word_column: Annotated[int | None, "from 0; absent: the first, or CoNLL-U's"] = None
-    label_column: Annotated[int | None, "from 0; absent: the last, or CoNLL-U's UPOS"] = None
-    has_spans: Annotated[bool, "labels are of spans: B-PER, I-PER, O"] = True
-    scheme: Annotated[Scheme | None, "labels that violate it are an error; absent: any"] = None
+    format: Annotated[ColumnFormat | None, "file format; none: by the file's extension"] = None
+    word_column: Annotated[
+        NonNegativeInt | None, "column of the word, from 0; none: the first, in CoNLL-U the second"
+    ] = None
+    label_column: Annotated[
+        NonNegativeInt | None, "column of the label, from 0; none: the last, in CoNLL-U UPOS"
+    ] = None
+    has_spans: Annotated[bool, "labels are spans: B-PER, I-PER, O"] = True
+    scheme: Annotated[Scheme | None, "tag scheme that the file must follow; none: any"] = None
 
 
 @dataclass(frozen=True, slots=True)

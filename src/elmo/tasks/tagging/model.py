@@ -17,8 +17,8 @@ from torch.nn.functional import cross_entropy, dropout
 
 from elmo.api import Elmo
 from elmo.errors import CheckpointError
-from elmo.settings import not_positive, raise_problems
-from elmo.tasks.config import CharsConfig, ElmoConfig, TaskConfig, WordsConfig, not_shares
+from elmo.settings import Dim, PositiveInt, Rate, checked
+from elmo.tasks.config import CharsConfig, ElmoConfig, TaskConfig, WordsConfig
 from elmo.tasks.inputs import TokenVectors
 from elmo.tasks.nn.crf import CRF, transition_constraints
 from elmo.tasks.nn.lstm import BiLSTM
@@ -26,25 +26,23 @@ from elmo.tasks.saved import TrainedTask, open_task
 from elmo.tasks.spans import may_follow_bioes, read_spans, write_bioes, write_iob2
 from elmo.tasks.tagging.data import TaggedSentence, TaggingDataConfig, read_tagged
 from elmo.tasks.tagging.metrics import score_labels
-from elmo.tasks.task import Inventory, Task, TaskModel
+from elmo.tasks.task import Task, TaskModel, Vocabularies
 from elmo.text.lines import LineFormat, split_line
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+@checked
 class TaggingModelConfig:
     """The network."""
 
-    dim: Annotated[int, "LSTM cells of each direction"] = 200
-    n_layers: Annotated[int, "biLSTM layers"] = 1
-    dropout: Annotated[float, "of the biLSTM's output, and between its layers"] = 0.5
-    output: Annotated[Literal["crf", "softmax"], "joint or independent labels"] = "crf"
-
-    def __post_init__(self) -> None:
-        """Check the numbers."""
-        raise_problems(self, not_positive(self, "dim", "n_layers") + not_shares(self, "dropout"))
+    dim: Annotated[Dim, "cells per direction of the biLSTM"] = 200
+    n_layers: Annotated[PositiveInt, "layers of the biLSTM"] = 1
+    dropout: Annotated[Rate, "dropout of the biLSTM's output and between its layers"] = 0.5
+    output: Annotated[Literal["crf", "softmax"], "output layer"] = "crf"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+@checked
 class TaggingConfig(TaskConfig):
     """All settings."""
 
@@ -145,16 +143,20 @@ class Tagging(Task[TaggingConfig, TaggedSentence, list[str]]):
         """The sentence itself."""
         return [example.tokens]
 
-    def inventory(self, examples: Sequence[TaggedSentence], config: TaggingConfig) -> Inventory:
+    def vocabularies(
+        self, examples: Sequence[TaggedSentence], config: TaggingConfig
+    ) -> Vocabularies:
         """The labels; of spans, all four prefixes of each kind."""
         if not config.data.has_spans:
             return {"labels": sorted({label for e in examples for label in e.labels or ()})}
         kinds = sorted({kind for e in examples for *_, kind in read_spans(e.labels or ())})
         return {"labels": ["O", *(f"{prefix}-{kind}" for kind in kinds for prefix in "BIES")]}
 
-    def build(self, config: TaggingConfig, tokens: TokenVectors, inventory: Inventory) -> Tagger:
+    def build(
+        self, config: TaggingConfig, tokens: TokenVectors, vocabularies: Vocabularies
+    ) -> Tagger:
         """The network with initial weights."""
-        return Tagger(tokens, inventory["labels"], config)
+        return Tagger(tokens, vocabularies["labels"], config)
 
     def score(
         self, examples: Sequence[TaggedSentence], predictions: Sequence[list[str]]

@@ -1,7 +1,7 @@
-"""Which tokeniser: agreement with UD English EWT, speed on Wikipedia text, size on disk.
+"""Which tokenizer: agreement with UD English EWT, speed on Wikipedia text, size on disk.
 
     pip install syntok spacy uniseg nltk blingfire     # none of these is a dependency
-    python benchmarks/tokenisers.py [--split test]
+    python benchmarks/tokenizers.py [--split test]
 
 Those not installed are left out. The results and the choice are in docs/decisions.md.
 """
@@ -193,7 +193,7 @@ def installed_megabytes(names: list[str]) -> float:
 
 
 def main() -> None:
-    """Print a row a tokeniser."""
+    """Print a row a tokenizer."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--split", default="dev", choices=["dev", "test"])
     paragraphs = read_gold(DATA / "pos" / "ud-ewt" / f"{parser.parse_args().split}.conllu.xz")
@@ -206,7 +206,7 @@ def main() -> None:
         blingfire: ["blingfire"],
         uniseg: ["uniseg"],
     }
-    print("tokeniser   token F1  hyphens whole  sentence F1   tokens/s    MB")
+    print("tokenizer   token F1  hyphens whole  sentence F1   tokens/s    MB")
     for make, packages in candidates.items():
         try:
             megabytes = installed_megabytes(packages)
