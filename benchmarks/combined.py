@@ -58,7 +58,7 @@ def main() -> None:
         ids = torch.from_numpy(vocabulary.ids([word for tokens in some for word in tokens]))
         with torch.inference_mode():
             rows = predict(elmo.embedder, some).words()
-            for name, words in ways(*(head.log_probabilities(hidden) for hidden in rows)).items():
+            for name, words in ways(*(head.log_probs(hidden) for hidden in rows)).items():
                 allowed = words.clone()
                 allowed[:, [BEGIN, END]] = -torch.inf
                 found = allowed.log_softmax(-1).gather(1, ids[:, None])

@@ -103,7 +103,7 @@ def _probe(options: argparse.Namespace, trial: Trial) -> list[float]:
     """The processor time of some steps, mean of each four, without the first, which warm up."""
     from elmo.network import kernels
     from elmo.network.bilm import BiLM
-    from elmo.pretraining.batches import Streams, WordEncoder
+    from elmo.pretraining.batches import InputOutputEncoder, Streams
     from elmo.pretraining.config import read_config
     from elmo.pretraining.learner import Learner
     from elmo.pretraining.pretrain import add_head, open_texts
@@ -116,7 +116,7 @@ def _probe(options: argparse.Namespace, trial: Trial) -> list[float]:
     kernels.keep_freed_memory()
     model = add_head(BiLM(config.model), texts, config)
     stream = dataclasses.asdict(config.stream)
-    streams = Streams(texts.train, WordEncoder.of(model), **stream)
+    streams = Streams(texts.train, InputOutputEncoder.of(model), **stream)
     learner = Learner(model, streams, config, processes)
     seconds = []
     for step in range(N_PROBE_STEPS):

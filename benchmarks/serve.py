@@ -170,13 +170,13 @@ def compare(request: Request, content: bytes, elmo: Elmo) -> float:
     if request.path == "/score":
         found = json.loads(content)["texts"]
         return max(
-            float(np.abs(np.array(text["sentences"][0]["log_probabilities"][r]) - words).max())
+            float(np.abs(np.array(text["sentences"][0]["log_probs"][r]) - words).max())
             for text, scored in zip(found, elmo.score(request.body["texts"]), strict=True)
-            for r, words in scored.sentences[0].log_probabilities.items()
+            for r, words in scored.sentences[0].log_probs.items()
         )
     substitutes = elmo.substitutes(request.body["sentence"], request.body["position"])
-    found = [one["log_probabilities"]["combined"] for one in json.loads(content)["substitutes"]]
-    expected = [one.log_probabilities["combined"] for one in substitutes]
+    found = [one["log_probs"]["combined"] for one in json.loads(content)["substitutes"]]
+    expected = [one.log_probs["combined"] for one in substitutes]
     return float(np.abs(np.array(found) - expected).max())
 
 

@@ -24,7 +24,7 @@ from elmo.models.model_folder import Model
 from elmo.network import kernels
 from elmo.network.bilm import BiLM
 from elmo.network.softmax import build_head
-from elmo.pretraining.batches import Streams, WordEncoder
+from elmo.pretraining.batches import InputOutputEncoder, Streams
 from elmo.pretraining.config import PretrainConfig, read_config
 from elmo.pretraining.corpus import TokenCache, build_cache
 from elmo.pretraining.learner import Learner
@@ -78,7 +78,7 @@ class Ours:
         stream = config.stream
         self.streams = Streams(
             cache,
-            WordEncoder.of(model),
+            InputOutputEncoder.of(model),
             batch_size=stream.batch_size,
             bptt_length=stream.bptt_length,
             seed=stream.seed,

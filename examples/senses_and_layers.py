@@ -176,7 +176,7 @@ def draw_surprise(elmo: Elmo, text: str = SURPRISING) -> Figure:
     """Bars under each word, one per reading."""
     sentence = elmo.score(text).sentences[0]
     figure, chart = plt.subplots(figsize=(9, 3.4))
-    readings = list(sentence.log_probabilities)
+    readings = list(sentence.log_probs)
     width = 0.8 / len(readings)
     colors = [color for color, _ in LOOKS.values()]
     for k, reading in enumerate(readings):

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from elmo.models import model_folder
 from elmo.models.formats import bilm_hdf5, bilm_options
-from elmo.text.word_encoder import Lexicon, WordReader
+from elmo.text.word_encoder import Lexicon, WordEncoder
 
 # All of Unicode, lone surrogates included, as text from the web has it.
 WORDS = st.text(st.characters(exclude_categories=()), max_size=12)
@@ -112,4 +112,4 @@ def build_bilm(options, weights):
 
 def encode_batch(sentences, max_characters, widest_filter=1):
     """Sentences as a batch of bytes."""
-    return WordReader(Lexicon(), max_characters, widest_filter).batch(sentences)
+    return WordEncoder(Lexicon(), max_characters, widest_filter).batch(sentences)

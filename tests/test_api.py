@@ -252,10 +252,10 @@ def test_the_public_names_are_these():
 
 def test_how_many_words_are_remembered_changes_no_vector(official):
     sentences = [["I", "took", "a", "bow", "."], ["a", "bow", "and", "arrow"]]
-    many, few = (Elmo.load(official, n_remembered_words=n) for n in (1000, 4))
+    many, few = (Elmo.load(official, n_cached_words=n) for n in (1000, 4))
     for one, other in zip(many.embed(sentences), few.embed(sentences), strict=True):
         np.testing.assert_allclose(one.layers, other.layers, atol=1e-5)
-    assert len(few.embedder.memory) <= 4 < len(many.embedder.memory)
+    assert len(few.embedder.cache) <= 4 < len(many.embedder.cache)
 
 
 def test_half_the_bits_are_near_and_an_unknown_type_is_refused(official):

@@ -35,16 +35,16 @@ ScoreState = Literal["fresh", "carry"]
 # A window of texts is sorted by length, so that the sentences of a batch are alike. All its
 # vectors are in memory at once, so it is measured in bytes.
 WINDOW_BYTES = 64 * 2**20
-REMEMBERED_WORDS = 50_000
+CACHED_WORDS = 50_000
 CARRY_BATCH_SIZE = 32
 
 
 class Elmo:
     """A model that embeds text."""
 
-    def __init__(self, model: Model, *, n_remembered_words: int = REMEMBERED_WORDS) -> None:
+    def __init__(self, model: Model, *, n_cached_words: int = CACHED_WORDS) -> None:
         self.model = model
-        self.embedder = Embedder(model.bilm, n_remembered_words)
+        self.embedder = Embedder(model.bilm, n_cached_words)
 
     @staticmethod
     def load(
@@ -54,7 +54,7 @@ class Elmo:
         softmax: str | Path | None = None,
         vocabulary: str | Path | None = None,
         dtype: Literal["float32", "bfloat16"] = "float32",
-        n_remembered_words: int = REMEMBERED_WORDS,
+        n_cached_words: int = CACHED_WORDS,
     ) -> "Elmo":
         """Open a model: the package's own (`english`), a folder, an official weights.hdf5
         (options.json beside it), a .zip, a folder of ELMoForManyLangs, a TensorFlow checkpoint of
@@ -63,7 +63,7 @@ class Elmo:
         `softmax` and `vocabulary` are the official files with which such a model predicts words; a
         vocabulary alone is for a checkpoint or a cache that has none beside it.
         `dtype="bfloat16"` stores the large matrices in half the memory; docs/benchmarks.md says
-        what that changes. `n_remembered_words` bounds the memory of words already read.
+        what that changes. `n_cached_words` bounds the memory of words already read.
         """
         words = None if vocabulary is None else Path(vocabulary)
         model = formats.read(
@@ -82,7 +82,7 @@ class Elmo:
                     "too"
                 )
             model = formats.attach_softmax(model, Path(softmax), words)
-        return Elmo(model, n_remembered_words=n_remembered_words)
+        return Elmo(model, n_cached_words=n_cached_words)
 
     def save(self, folder: str | Path) -> None:
         """Write a model folder."""
@@ -142,12 +142,12 @@ class Elmo:
             raise ConfigError(f"batch_size is {batch_size}, expected at least 1; leave it out")
         carried = self.bilm.initial_state(0)
         start = self.embedder.warm_state() if state == "warm" else None
-        reader = self.bilm.reader
+        encoder = self.bilm.word_encoder
         n_truncated = 0
         n_texts = batch_size or CARRY_BATCH_SIZE if state == "carry" else None
         for window in self._windows(texts, n_texts):
             sentences = [sentence.tokens for text in window for sentence in text]
-            n_truncated += sum(map(reader.count_truncated, sentences))
+            n_truncated += sum(map(encoder.count_truncated, sentences))
             if state == "carry":
                 arrays, carried = self.embedder.embed_carrying(sentences, carried)
             else:
@@ -155,7 +155,7 @@ class Elmo:
             remaining = iter(arrays)
             for text in window:
                 yield self._join(text, list(islice(remaining, len(text))))
-        reader.warn_truncated(n_truncated)
+        encoder.warn_truncated(n_truncated)
 
     def embed_into(
         self,
@@ -176,12 +176,12 @@ class Elmo:
                 f"out has shape {tuple(out.shape)}, expected {shape}; make it of that shape"
             )
 
-        def write(places: slice, columns: slice, values: NDArray[Any]) -> None:
-            out[..., places, columns] = values[0] if len(out.shape) == 2 else values
+        def write(positions: slice, columns: slice, values: NDArray[Any]) -> None:
+            out[..., positions, columns] = values[0] if len(out.shape) == 2 else values
 
         self.embedder.write(tokens, weights, write)
-        reader = self.bilm.reader
-        reader.warn_truncated(reader.count_truncated(tokens))
+        encoder = self.bilm.word_encoder
+        encoder.warn_truncated(encoder.count_truncated(tokens))
 
     @cached_property
     def scorer(self) -> Scorer:

@@ -18,10 +18,10 @@ from elmo.inference.results import Scored, ScoredSentence
 from elmo.inference.scoring import combine, predict
 from elmo.models.model_folder import Model
 from elmo.network.softmax import build_head
-from elmo.pretraining.batches import WordEncoder
+from elmo.pretraining.batches import InputOutputEncoder
 from elmo.pretraining.perplexity import measure
 from elmo.text.vocabulary import BEGIN, END, UNKNOWN, Vocabulary
-from elmo.text.word_encoder import Lexicon, WordReader
+from elmo.text.word_encoder import Lexicon, WordEncoder
 from tests import reference
 from tests.conftest import CORPUS, TINY_OPTIONS
 from tests.random_models import build_bilm, random_weights
@@ -80,9 +80,9 @@ def test_every_word_is_scored_by_what_stands_left_and_right_of_it_alone(scoring,
         backward, _ = read_context(tokens[:t:-1], 1)
         expected = {"forward": forward[number], "backward": backward[number]}
         expected["combined"] = mean_of_both(forward, backward)[number]
-        found = {name: words[t] for name, words in sentence.log_probabilities.items()}
+        found = {name: words[t] for name, words in sentence.log_probs.items()}
         assert found == pytest.approx(expected, abs=1e-4)
-    assert sentence.edges == pytest.approx(
+    assert sentence.boundary_log_probs == pytest.approx(
         {
             "forward": read_context(tokens, 0)[0][END],
             "backward": read_context(tokens[::-1], 1)[0][BEGIN],
@@ -103,7 +103,7 @@ def test_carried_state_is_that_of_sentences_read_one_after_the_other(scoring):
                 edge = END if name == "forward" else BEGIN
                 total += expected[numbers[t] if t < len(words) else edge]
             states[r] = after
-            assert text.log_probability(name) == pytest.approx(total, abs=1e-3)
+            assert text.log_prob(name) == pytest.approx(total, abs=1e-3)
 
 
 @pytest.mark.parametrize("texts", [[["a", 3]], [[None]], [["a"], [["b"]]]])
@@ -127,12 +127,12 @@ def test_a_fresh_score_does_not_depend_on_the_sentences_beside_it(scoring):
     for tokens, beside in zip(SENTENCES, together, strict=True):
         alone = scoring.scorer.score([tokens])[0]
         assert alone.tokens == beside.tokens
-        for name, words in alone.log_probabilities.items():
-            np.testing.assert_allclose(words, beside.log_probabilities[name], atol=1e-5)
+        for name, words in alone.log_probs.items():
+            np.testing.assert_allclose(words, beside.log_probs[name], atol=1e-5)
 
 
 def test_perplexity_is_that_of_the_held_out_measure(scoring):
-    encoder = WordEncoder(VOCABULARY, WordReader(Lexicon(), MAX_CHARACTERS, 3))
+    encoder = InputOutputEncoder(VOCABULARY, WordEncoder(Lexicon(), MAX_CHARACTERS, 3))
     measured = measure(scoring.bilm, scoring.model.head, encoder, SENTENCES)
     scored = Scored(scoring.scorer.score(SENTENCES))
     assert scored.perplexity("forward") == pytest.approx(measured.forward, rel=1e-5)
@@ -148,9 +148,11 @@ def test_a_long_sentence_is_scored_in_chunks_with_the_same_numbers(scoring):
         numbers = torch.tensor([BEGIN, *VOCABULARY.ids(tokens), END])
         after = -scoring.model.head.nll(forward[:-1], numbers[1:]).numpy()
         before = -scoring.model.head.nll(backward[1:], numbers[:-1]).numpy()
-    np.testing.assert_allclose(sentence.log_probabilities["forward"], after[:-1], atol=1e-4)
-    np.testing.assert_allclose(sentence.log_probabilities["backward"], before[1:], atol=1e-4)
-    assert sentence.edges == pytest.approx({"forward": after[-1], "backward": before[0]}, abs=1e-4)
+    np.testing.assert_allclose(sentence.log_probs["forward"], after[:-1], atol=1e-4)
+    np.testing.assert_allclose(sentence.log_probs["backward"], before[1:], atol=1e-4)
+    assert sentence.boundary_log_probs == pytest.approx(
+        {"forward": after[-1], "backward": before[0]}, abs=1e-4
+    )
 
 
 @pytest.mark.parametrize("kind", ["full", "adaptive"])
@@ -164,9 +166,9 @@ def test_scores_need_not_hold_all_words_at_once(kind, n_words):
     ids = torch.from_numpy(vocabulary.ids(tokens))[:, None]
     with torch.inference_mode():
         rows = predict(Embedder(bilm, 100), [tokens]).words()
-        each = [head.log_probabilities(hidden) for hidden in rows]
+        each = [head.log_probs(hidden) for hidden in rows]
         expected = [all_words.gather(1, ids)[:, 0] for all_words in (*each, combine(each))]
-    for found, wanted in zip(sentence.log_probabilities.values(), expected, strict=True):
+    for found, wanted in zip(sentence.log_probs.values(), expected, strict=True):
         np.testing.assert_allclose(found, wanted, atol=1e-4)
 
 
@@ -182,7 +184,7 @@ def test_substitutes_are_the_words_that_both_contexts_expect(which, data):
     ranked = [n for n in np.argsort(-together) if n > UNKNOWN][:5]
     assert [substitute.word for substitute in found] == [VOCABULARY.words[n] for n in ranked]
     for substitute, number in zip(found, ranked, strict=True):
-        assert substitute.log_probabilities == pytest.approx(
+        assert substitute.log_probs == pytest.approx(
             {
                 "forward": forward[number],
                 "backward": backward[number],
@@ -197,7 +199,7 @@ def test_substitutes_do_not_read_the_word_that_stands_there(scoring):
     other = scoring.substitutes(["I", "took", "a", "Donaudampfschiff", "."], 3)
     assert [s.word for s in here] == [s.word for s in other]
     for one, two in zip(here, other, strict=True):
-        assert one.log_probabilities == pytest.approx(two.log_probabilities, abs=1e-5)
+        assert one.log_probs == pytest.approx(two.log_probs, abs=1e-5)
 
 
 def test_substitutes_of_many_places_are_those_of_each(scoring):
@@ -210,7 +212,7 @@ def test_substitutes_of_many_places_are_those_of_each(scoring):
 def test_more_substitutes_than_words_are_all_words_and_no_marker(scoring):
     found = scoring.substitutes("I took a bow .", 3, k=10_000)
     assert sorted(s.word for s in found) == sorted(VOCABULARY.words[3:])
-    total = sum(math.exp(s.log_probabilities["combined"]) for s in found)
+    total = sum(math.exp(s.log_probs["combined"]) for s in found)
     assert 0 < total < 1  # the unknown word has the rest
 
 
@@ -226,8 +228,8 @@ def test_raw_text_keeps_its_sentences_and_places(scoring):
     assert [sentence.tokens[-1] for sentence in scored.sentences] == [".", "!"]
     for sentence in scored.sentences:
         assert [text[i:j] for i, j in sentence.offsets] == sentence.tokens
-    assert scored.log_probability("forward") == pytest.approx(
-        sum(s.log_probability("forward") for s in scored.sentences)
+    assert scored.log_prob("forward") == pytest.approx(
+        sum(s.log_prob("forward") for s in scored.sentences)
     )
 
 
@@ -235,7 +237,7 @@ def test_surprisal_is_in_bits_and_unknown_words_are_marked(scoring):
     sentence = scoring.score([["a", "bow", "and", "arrow"]])[0].sentences[0]
     assert sentence.is_known == [True, True, True, False]
     np.testing.assert_allclose(
-        2.0 ** -sentence.surprisal("forward"), np.exp(sentence.log_probabilities["forward"])
+        2.0 ** -sentence.surprisal("forward"), np.exp(sentence.log_probs["forward"])
     )
 
 
@@ -252,8 +254,8 @@ def test_a_model_of_one_direction_is_combined_with_nothing(tiny_options):
     tiny_options["bidirectional"] = False
     model = with_head(build_bilm(tiny_options, random_weights(tiny_options, seed=1)))
     sentence = model.score(["I took a bow ."])[0].sentences[0]
-    assert set(sentence.log_probabilities) == {"forward", "combined"}
-    with pytest.raises(ConfigError, match="'backward' is not one of this model's"):
+    assert set(sentence.log_probs) == {"forward", "combined"}
+    with pytest.raises(ConfigError, match="'backward', expected forward or combined"):
         sentence.surprisal("backward")
 
 
@@ -268,8 +270,8 @@ def test_any_number_of_sentences_is_scored_in_order(scoring):
     first = scoring.scorer.score(SENTENCES)
     for k, sentence in enumerate(streamed):
         assert sentence.tokens == many[k]
-        assert sentence.log_probability("forward") == pytest.approx(
-            first[k % len(first)].log_probability("forward"), abs=1e-3
+        assert sentence.log_prob("forward") == pytest.approx(
+            first[k % len(first)].log_prob("forward"), abs=1e-3
         )
     assert k == len(many) - 1
 

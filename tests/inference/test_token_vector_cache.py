@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elmo.inference.embedder import Embedder
-from elmo.inference.token_vector_cache import WordMemory
+from elmo.inference.token_vector_cache import TokenVectorCache
 from elmo.text.characters import Marker, encode_words
 from tests.conftest import TINY_OPTIONS
 from tests.random_models import WORDS, build_bilm, random_weights
@@ -41,14 +41,14 @@ def encoder():
 )
 def test_what_is_remembered_is_what_would_be_read_and_never_more_than_allowed(requests, n_words):
     encoder = Encoder()
-    memory = WordMemory(n_words, encoder, encoder.version)
+    memory = TokenVectorCache(n_words, encoder, encoder.version)
     for words in requests:
         assert torch.equal(memory.vectors(words), encoder(words))
         assert len(memory) <= n_words
 
 
 def test_a_word_is_read_once(encoder):
-    memory = WordMemory(10, encoder, encoder.version)
+    memory = TokenVectorCache(10, encoder, encoder.version)
     memory.vectors(["a", "b"])
     memory.vectors(["b", "c", "a"])
     memory.vectors(["c"])
@@ -56,7 +56,7 @@ def test_a_word_is_read_once(encoder):
 
 
 def test_a_full_memory_starts_again(encoder):
-    memory = WordMemory(3, encoder, encoder.version)
+    memory = TokenVectorCache(3, encoder, encoder.version)
     memory.vectors(["a", "b"])
     memory.vectors(["c", "d"])
     assert len(memory) == 2
@@ -65,26 +65,26 @@ def test_a_full_memory_starts_again(encoder):
 
 
 def test_more_words_at_once_than_it_holds_are_read_and_not_kept(encoder):
-    memory = WordMemory(2, encoder, encoder.version)
+    memory = TokenVectorCache(2, encoder, encoder.version)
     assert len(memory.vectors(["a", "b", "c"])) == 3
     assert len(memory) == 0
 
 
 def test_no_words_have_no_vectors(encoder):
-    memory = WordMemory(2, encoder, encoder.version)
+    memory = TokenVectorCache(2, encoder, encoder.version)
     assert len(memory.vectors([])) == 0
     memory.vectors(["a"])
     assert len(memory.vectors([])) == 0
 
 
 def test_a_marker_and_its_spelling_are_two_words(encoder):
-    memory = WordMemory(5, encoder, encoder.version)
+    memory = TokenVectorCache(5, encoder, encoder.version)
     memory.vectors([Marker.BEGIN_SENTENCE, "<S>", "BEGIN_SENTENCE"])
     assert len(memory) == 3
 
 
 def test_another_version_forgets_everything(encoder):
-    memory = WordMemory(5, encoder, encoder.version)
+    memory = TokenVectorCache(5, encoder, encoder.version)
     memory.vectors(["a", "b"])
     encoder.weight = 2.0
     assert torch.equal(memory.vectors(["a"]), encoder(["a"]))
@@ -127,11 +127,11 @@ CHANGES = {
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES.keys())
 def test_changed_weights_are_noticed(bilm, change):
-    embedder = Embedder(bilm, n_remembered_words=100)
+    embedder = Embedder(bilm, n_cached_words=100)
     [before] = embedder.embed([["a", "bow"]])
     change(bilm)
     [found] = embedder.embed([["a", "bow"]])
-    [expected] = Embedder(bilm, n_remembered_words=100).embed([["a", "bow"]])
+    [expected] = Embedder(bilm, n_cached_words=100).embed([["a", "bow"]])
     np.testing.assert_array_equal(found, expected)
     assert not np.array_equal(found, before)
 
@@ -139,7 +139,7 @@ def test_changed_weights_are_noticed(bilm, change):
 def test_unchanged_weights_are_remembered_from_call_to_call(bilm):
     n_read = []
     bilm.char_cnn.register_forward_hook(lambda _, inputs, output: n_read.append(len(output)))
-    embedder = Embedder(bilm, n_remembered_words=100)
+    embedder = Embedder(bilm, n_cached_words=100)
     embedder.embed([["a", "bow"]])
     embedder.embed([["a", "bow", "arrow"]])
     embedder.embed([["arrow"]])
@@ -150,32 +150,32 @@ def test_a_network_made_without_versions_is_embedded_with(tiny_weights):
     with torch.inference_mode():
         bilm = build_bilm(TINY_OPTIONS, tiny_weights)
         bilm.load_state_dict({k: v.clone() for k, v in bilm.state_dict().items()}, assign=True)
-    [layers] = Embedder(bilm, n_remembered_words=100).embed([["a", "bow"]])
+    [layers] = Embedder(bilm, n_cached_words=100).embed([["a", "bow"]])
     assert layers.shape == (3, 2, 16)
 
 
-@pytest.mark.parametrize("n_remembered_words", [0, 5, 1000])
-def test_the_size_of_the_memory_changes_no_vector(bilm, corpus, n_remembered_words):
+@pytest.mark.parametrize("n_cached_words", [0, 5, 1000])
+def test_the_size_of_the_memory_changes_no_vector(bilm, corpus, n_cached_words):
     expected = Embedder(bilm, 10_000).embed(corpus)
-    embedder = Embedder(bilm, n_remembered_words)
+    embedder = Embedder(bilm, n_cached_words)
     for _ in range(2):
         for found, wanted in zip(embedder.embed(corpus, batch_size=2), expected, strict=True):
             np.testing.assert_allclose(found, wanted, atol=1e-6)
-    assert len(embedder.memory) <= n_remembered_words
+    assert len(embedder.cache) <= n_cached_words
 
 
 def test_many_new_words_are_read_in_pieces_with_the_same_vectors(bilm):
     words = [f"word{'x' * (k % 40)}{k}" for k in range(1500)]
-    embedder = Embedder(bilm, n_remembered_words=10_000)
+    embedder = Embedder(bilm, n_cached_words=10_000)
     with torch.inference_mode():
-        found = embedder.memory.vectors(words)
+        found = embedder.cache.vectors(words)
         expected = bilm.token_vectors(encode_words(words, 50, 50))
     torch.testing.assert_close(found, expected, atol=1e-5, rtol=0)
 
 
 def test_eight_threads_get_what_one_gets(bilm, corpus):
     expected = Embedder(bilm, 10_000).embed(corpus)
-    embedder = Embedder(bilm, n_remembered_words=20)  # forgets all the time
+    embedder = Embedder(bilm, n_cached_words=20)  # forgets all the time
 
     def embed(k):
         order = list(np.random.default_rng(k).permutation(len(corpus)))

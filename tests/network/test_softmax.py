@@ -126,10 +126,10 @@ def test_full_softmax_in_pieces_equals_cross_entropy(hidden, targets, monkeypatc
 def test_probabilities_sum_to_one_and_agree_with_nll(hidden, targets, kind):
     head = build_head(kind, N_WORDS, DIM)
     with torch.no_grad():
-        log_probabilities = head.log_probabilities(hidden)
-        assert log_probabilities.shape == (N_TOKENS, N_WORDS)
-        torch.testing.assert_close(log_probabilities.exp().sum(-1), torch.ones(N_TOKENS))
-        chosen = log_probabilities.gather(1, targets[:, None]).squeeze(1)
+        log_probs = head.log_probs(hidden)
+        assert log_probs.shape == (N_TOKENS, N_WORDS)
+        torch.testing.assert_close(log_probs.exp().sum(-1), torch.ones(N_TOKENS))
+        chosen = log_probs.gather(1, targets[:, None]).squeeze(1)
         torch.testing.assert_close(head.nll(hidden, targets), -chosen)
 
 
@@ -162,5 +162,5 @@ def test_a_head_can_start_from_the_words_frequencies():
     head = FullSoftmax(N_WORDS, DIM)
     head.start_from(frequencies)
     with torch.no_grad():
-        probabilities = head.log_probabilities(torch.zeros(1, DIM)).exp()[0]
+        probabilities = head.log_probs(torch.zeros(1, DIM)).exp()[0]
     np.testing.assert_allclose(probabilities.numpy(), frequencies, rtol=1e-4)

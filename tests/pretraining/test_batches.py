@@ -6,11 +6,11 @@ from itertools import pairwise
 import pytest
 import torch
 
-from elmo.pretraining.batches import Streams, WordEncoder, pack_sentences
+from elmo.pretraining.batches import InputOutputEncoder, Streams, pack_sentences
 from elmo.pretraining.corpus import build_cache
 from elmo.text.characters import Marker, encode_words
 from elmo.text.vocabulary import BEGIN, END
-from elmo.text.word_encoder import Lexicon, WordReader
+from elmo.text.word_encoder import Lexicon, WordEncoder
 
 DOCUMENTS = [
     [["a1", "a2", "a3"], ["a4"], ["a5", "a6", "a7", "a8", "a9"]],
@@ -29,8 +29,8 @@ def cache(tmp_path):
 
 
 def make_streams(cache, batch_size=1, bptt_length=5, backward="mirrored", reset="never", seed=0):
-    encoder = WordEncoder(
-        cache.vocabulary(), WordReader(Lexicon(), max_characters=50, widest_filter=3)
+    encoder = InputOutputEncoder(
+        cache.vocabulary(), WordEncoder(Lexicon(), max_characters=50, widest_filter=3)
     )
     return Streams(
         cache,

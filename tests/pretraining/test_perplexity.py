@@ -14,7 +14,7 @@ from elmo.models.model_folder import Model
 from elmo.network.bilm import BiLM
 from elmo.network.config import tiny
 from elmo.network.softmax import build_head
-from elmo.pretraining.batches import WordEncoder
+from elmo.pretraining.batches import InputOutputEncoder
 from elmo.pretraining.perplexity import measure, measure_text
 from elmo.text.vocabulary import BEGIN, END, Vocabulary
 from tests.random_models import encode_batch
@@ -32,7 +32,7 @@ def model():
 
 
 def perplexity(model, sentences=SENTENCES):
-    return measure(model.bilm, model.head, WordEncoder.of(model), sentences)
+    return measure(model.bilm, model.head, InputOutputEncoder.of(model), sentences)
 
 
 @torch.no_grad()
@@ -46,7 +46,7 @@ def plain_nll(model, direction):
             hidden, targets = top[:-1, :width], ids[1:]
         else:
             hidden, targets = top[1:, width:], ids[:-1]
-        scores = model.head.log_probabilities(hidden)
+        scores = model.head.log_probs(hidden)
         total -= sum(scores[n, target].item() for n, target in enumerate(targets))
     return total
 

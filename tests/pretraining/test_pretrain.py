@@ -19,7 +19,7 @@ from elmo.models import model_folder
 from elmo.models.model_folder import Model
 from elmo.network.bilm import BiLM
 from elmo.network.softmax import build_head
-from elmo.pretraining.batches import Streams, WordEncoder
+from elmo.pretraining.batches import InputOutputEncoder, Streams
 from elmo.pretraining.config import PretrainConfig, read_config
 from elmo.pretraining.corpus import build_cache
 from elmo.pretraining.learner import Learner
@@ -321,7 +321,7 @@ def test_gradients_of_the_whole_loss_equal_finite_differences(texts):
     torch.manual_seed(0)
     bilm = BiLM(config.model).double()
     model = Model(bilm, build_head("sampled", len(vocabulary), 8, 6).double(), vocabulary)
-    encoder = WordEncoder(vocabulary, bilm.reader)
+    encoder = InputOutputEncoder(vocabulary, bilm.word_encoder)
     streams = Streams(
         texts.train,
         encoder,

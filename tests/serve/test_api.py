@@ -91,9 +91,7 @@ def test_substitutes_are_those_of_the_library(client, model):
     expected = model.substitutes(ASK["sentence"], 3, 4)
     assert [found["word"] for found in answer["substitutes"]] == [s.word for s in expected]
     for found, substitute in zip(answer["substitutes"], expected, strict=True):
-        assert found["log_probabilities"] == pytest.approx(
-            dict(substitute.log_probabilities), abs=1e-4
-        )
+        assert found["log_probs"] == pytest.approx(dict(substitute.log_probs), abs=1e-4)
 
 
 @pytest.mark.parametrize("any_word", [False, True])

@@ -96,7 +96,7 @@ def test_answers_under_load_are_those_without_it(service):
             ).json()["texts"][0]["vectors"],
             lambda text: httpx.post(f"{address}/score", json={"texts": [text]}, timeout=60).json()[
                 "texts"
-            ][0]["sentences"][0]["log_probabilities"]["combined"],
+            ][0]["sentences"][0]["log_probs"]["combined"],
         ]
         questions = [(one, text) for text in texts for one in ask]
         alone = [one(text) for one, text in questions]

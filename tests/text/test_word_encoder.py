@@ -19,7 +19,7 @@ from elmo.settings import from_mapping
 from elmo.settings import to_mapping as mapping_of
 from elmo.text.characters import Marker, encode_words
 from elmo.text.vocabulary import Vocabulary
-from elmo.text.word_encoder import FIRST_CHARACTER, Lexicon, LexiconConfig, WordReader
+from elmo.text.word_encoder import FIRST_CHARACTER, Lexicon, LexiconConfig, WordEncoder
 from tests.random_models import SENTENCES, WORDS, encode_batch
 
 LEXICON = Lexicon(Vocabulary.of_words(["bow", "東京", "the"]), ("b", "o", "w", "東", "é", "\u2028"))
@@ -66,8 +66,10 @@ def build(name, **lstm):
 def test_a_word_s_vector_does_not_depend_on_the_words_beside_it(name, words):
     bilm = build(name)
     with torch.no_grad():
-        together = bilm.token_vectors(bilm.reader.encode([*words, *Marker]))
-        alone = [bilm.token_vectors(bilm.reader.encode([word]))[0] for word in [*words, *Marker]]
+        together = bilm.token_vectors(bilm.word_encoder.encode([*words, *Marker]))
+        alone = [
+            bilm.token_vectors(bilm.word_encoder.encode([word]))[0] for word in [*words, *Marker]
+        ]
     assert together.shape == (len(words) + 2, LSTM.projection_dim)
     torch.testing.assert_close(together, torch.stack(alone), atol=1e-5, rtol=1e-5)
 
@@ -87,7 +89,7 @@ def test_every_reading_and_depth_embeds_and_is_kept(name, n_layers, tmp_path):
 @pytest.mark.parametrize("name", READINGS)
 def test_everything_that_reads_learns(name):
     bilm = build(name)
-    output = bilm(bilm.reader.batch([["bow", "other"], ["the"]]))
+    output = bilm(bilm.word_encoder.batch([["bow", "other"], ["the"]]))
     output.layers.square().sum().backward()
     for weight in bilm.token_parameters():
         assert weight.grad.abs().sum() > 0
@@ -103,15 +105,15 @@ def test_a_trained_word_table_is_seen_by_what_remembers_words():
 
 @given(sentences=st.lists(SENTENCES, max_size=3))
 def test_a_reader_of_bytes_reads_as_the_byte_table(sentences):
-    reader = WordReader(Lexicon(), 9, 3)
+    encoder = WordEncoder(Lexicon(), 9, 3)
     expected = encode_batch(sentences, 9, 3)
-    found = reader.batch(sentences)
+    found = encoder.batch(sentences)
     assert torch.equal(found.char_ids, expected.char_ids)
     assert torch.equal(found.word_index, expected.word_index)
 
 
 def test_rows_hold_the_word_s_number_and_then_its_characters():
-    rows = WordReader(LEXICON, 9, 2).encode(["bow", "éx", Marker.BEGIN_SENTENCE, ""]).tolist()
+    rows = WordEncoder(LEXICON, 9, 2).encode(["bow", "éx", Marker.BEGIN_SENTENCE, ""]).tolist()
     b, o, w, _, e, _ = range(FIRST_CHARACTER, FIRST_CHARACTER + 6)
     assert rows == [
         [3, 3, b, o, w, 4, 5, 5],
@@ -122,21 +124,21 @@ def test_rows_hold_the_word_s_number_and_then_its_characters():
 
 
 def test_words_and_bytes_are_numbered_by_both():
-    rows = WordReader(Lexicon(LEXICON.words), 9, 2).encode(["the", "é"])
+    rows = WordEncoder(Lexicon(LEXICON.words), 9, 2).encode(["the", "é"])
     assert rows[:, 0].tolist() == [5, 2]
     assert torch.equal(rows[:, 1:], encode_words(["the", "é"], 9, 2))
 
 
 @pytest.mark.parametrize(
-    ("reader", "n_truncated"),
+    ("encoder", "n_truncated"),
     [
-        (WordReader(Lexicon(), 5, 1), 2),
-        (WordReader(LEXICON, 5, 1), 1),
-        (WordReader(Lexicon(LEXICON.words), None, 1), 0),
+        (WordEncoder(Lexicon(), 5, 1), 2),
+        (WordEncoder(LEXICON, 5, 1), 1),
+        (WordEncoder(Lexicon(LEXICON.words), None, 1), 0),
     ],
 )
-def test_words_are_cut_in_bytes_or_in_characters(reader, n_truncated):
-    assert reader.count_truncated(["東京", "abcd", "abc"]) == n_truncated
+def test_words_are_cut_in_bytes_or_in_characters(encoder, n_truncated):
+    assert encoder.count_truncated(["東京", "abcd", "abc"]) == n_truncated
 
 
 def test_lists_are_files_that_people_can_read(tmp_path):
@@ -193,14 +195,14 @@ def test_settings_without_a_lexicon_are_those_of_bytes():
 
 def test_ids_of_bytes_are_refused_by_a_model_of_lists():
     char_ids = torch.ones(1, 2, 50, dtype=torch.int64)
-    assert build("bytes").reader.batch_of_char_ids(char_ids).word_index.shape == (1, 4)
+    assert build("bytes").word_encoder.batch_of_char_ids(char_ids).word_index.shape == (1, 4)
     with pytest.raises(DataError, match="expected token lists"):
-        build("words and bytes").reader.batch_of_char_ids(char_ids)
+        build("words and bytes").word_encoder.batch_of_char_ids(char_ids)
 
 
 def test_a_copy_of_a_network_keeps_its_lists():
     bilm = build("words and characters")
-    assert copy.deepcopy(bilm).reader == bilm.reader
+    assert copy.deepcopy(bilm).word_encoder == bilm.word_encoder
 
 
 def test_a_card_says_how_words_are_read():

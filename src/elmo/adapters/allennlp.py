@@ -53,7 +53,7 @@ class _StatefulBiLM(nn.Module):
         self._state = bilm.initial_state(0)
 
     def forward(self, char_ids: Tensor) -> BiLMOutput:
-        batch = self.bilm.reader.batch_of_char_ids(char_ids)
+        batch = self.bilm.word_encoder.batch_of_char_ids(char_ids)
         output, state = carry_over(
             self._state, len(char_ids), self.bilm, lambda before: self.bilm(batch, before)
         )

@@ -57,7 +57,7 @@ def export_onnx(elmo: Elmo, path: str | Path) -> None:
 
 def encode(elmo: Elmo, sentences: Sequence[Sequence[str]]) -> dict[str, NDArray[np.int64]]:
     """Token lists as the inputs of the graph."""
-    batch = elmo.bilm.reader.batch(sentences)
+    batch = elmo.bilm.word_encoder.batch(sentences)
     arrays = (batch.char_ids, batch.word_index, batch.lengths)
     return {name: array.numpy() for name, array in zip(INPUTS, arrays, strict=True)}
 

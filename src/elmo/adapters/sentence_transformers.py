@@ -49,7 +49,7 @@ class ElmoModule(InputModule):
         """Texts as tensors: their sentences as the biLM reads them, each token's place there."""
         texts = [[s.tokens for s in split_text((prompt or "") + text)] for text in inputs]
         sentences = [tokens for text in texts for tokens in text]
-        batch = self.layer.bilm.reader.batch(sentences)
+        batch = self.layer.bilm.word_encoder.batch(sentences)
         n_columns = max(map(len, sentences), default=0)
         first_row = 0
         rows = []

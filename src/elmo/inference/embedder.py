@@ -1,8 +1,10 @@
-"""Sentences of tokens to their layers, as fast as the machine allows and always with equal numbers.
+"""Layers of sentences: batched by length, with cached token vectors.
 
 In: token lists. Out: for each a float32 array (L+1, T, D), sentence markers removed, in the given
-order. Words are read once and remembered; sentences of like length run side by side; a sentence
-too long for that runs in chunks.
+order. The result for a sentence does not depend on its batch. A sentence that is too long for a
+batch runs in chunks.
+Shapes: B sentences, T tokens, N tokens of a batch with markers, U distinct words, L+1 layers,
+D width of a vector, P projection, K weighted sums.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,7 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from elmo.inference.long_sentences import Write, run_in_chunks
-from elmo.inference.token_vector_cache import WordMemory
+from elmo.inference.token_vector_cache import TokenVectorCache
 from elmo.network.bilm import BiLM, BiLMOutput, BiLMState, carry_over
 from elmo.text.batches import batches_by_length, marker_numbers, number_words
 from elmo.text.characters import Word
@@ -23,18 +25,18 @@ from elmo.text.characters import Word
 Array = NDArray[np.float32]
 Tokens = Sequence[str]
 
-# Enough sentences side by side to keep the cores busy; see benchmarks/.
+# Enough tokens in a batch to keep the cores busy; see benchmarks/.
 BATCH_TOKENS = 4096
 # Bounds the memory of the convolutions where there are no kernels; more at once is no faster.
 WORDS_AT_ONCE = 512
 
 
 class Embedder:
-    """A biLM with a memory of the words it has read."""
+    """A biLM with a cache of token vectors."""
 
-    def __init__(self, bilm: BiLM, n_remembered_words: int) -> None:
+    def __init__(self, bilm: BiLM, n_cached_words: int) -> None:
         self.bilm = bilm
-        self.memory = WordMemory(n_remembered_words, self._encode, self._version)
+        self.cache = TokenVectorCache(n_cached_words, self._encode, self._version)
 
     @torch.inference_mode()
     def embed(
@@ -64,7 +66,7 @@ class Embedder:
     def embed_carrying(
         self, sentences: Sequence[Tokens], carried: BiLMState
     ) -> tuple[list[Array], BiLMState]:
-        """The layers of one batch, each sentence from the state that its place was left in."""
+        """The layers of one batch; each sentence starts from the state at its position."""
         vectors, index, lengths = self.read(sentences)
         output, carried = carry_over(
             carried,
@@ -76,7 +78,7 @@ class Embedder:
 
     @torch.inference_mode()
     def warm_state(self) -> BiLMState:
-        """What an empty sentence leaves behind: a start that is always the same, and not zero."""
+        """The state after an empty sentence: a fixed start that is not zero."""
         state: BiLMState = self.bilm.contextualize(*self.read([[]])).state
         return state
 
@@ -88,16 +90,16 @@ class Embedder:
         write: Write,
         start: BiLMState | None = None,
     ) -> None:
-        """Write weighted sums (K, L+1) of one sentence's layers, a piece at a time.
+        """Write weighted sums (K, L+1) of one sentence's layers, chunk by chunk.
 
         `write(tokens, columns, values)` gets values (K, n, P) for a range of tokens.
         """
 
-        def write_tokens(places: slice, columns: slice, values: NDArray[Any]) -> None:
-            # Place 0 and the last one hold the markers, so token k stands at place k + 1.
-            first, last = max(places.start, 1), min(places.stop, len(tokens) + 1)
+        def write_tokens(positions: slice, columns: slice, values: NDArray[Any]) -> None:
+            # Position 0 and the last are the markers, so token k is at position k + 1.
+            first, last = max(positions.start, 1), min(positions.stop, len(tokens) + 1)
             if first < last:
-                inside = slice(first - places.start, last - places.start)
+                inside = slice(first - positions.start, last - positions.start)
                 write(slice(first - 1, last - 1), columns, values[:, inside])
 
         vectors, index, _ = self.read([tokens])
@@ -109,24 +111,24 @@ class Embedder:
         n_layers = config.lstm.n_layers + 1
         layers = np.empty((n_layers, len(tokens), config.output_dim), dtype=np.float32)
 
-        def write(places: slice, columns: slice, values: NDArray[Any]) -> None:
-            layers[:, places, columns] = values
+        def write(positions: slice, columns: slice, values: NDArray[Any]) -> None:
+            layers[:, positions, columns] = values
 
         self.write(tokens, np.eye(n_layers, dtype=np.float32), write, start)
         return layers
 
     def read(self, sentences: Sequence[Tokens]) -> tuple[Tensor, Tensor, Tensor]:
-        """Token vectors (U, P) of the distinct words, and where they stand (B, T), lengths (B,)."""
+        """Token vectors (U, P) of the distinct words, their rows (B, T), lengths (B,)."""
         vectors, joined, lengths = self._read_joined(sentences)
         index = joined.new_zeros(len(sentences), max(map(len, sentences), default=0) + 2)
         index[torch.arange(index.shape[1], device=joined.device) < lengths[:, None]] = joined
         return vectors, index, lengths
 
     def _read_joined(self, sentences: Sequence[Tokens]) -> tuple[Tensor, Tensor, Tensor]:
-        """Token vectors (U, P), the sentences' words one after the other (N,), lengths (B,)."""
+        """Token vectors (U, P), their rows for all sentences in order (N,), lengths (B,)."""
         distinct = marker_numbers()
         joined = [k for words in sentences for k in (0, *number_words(words, distinct), 1)]
-        vectors = self.memory.vectors(list(distinct))
+        vectors = self.cache.vectors(list(distinct))
         lengths = [len(words) + 2 for words in sentences]
         return (
             vectors,
@@ -135,18 +137,18 @@ class Embedder:
         )
 
     def _encode(self, words: Sequence[Word]) -> Tensor:
-        """Token vectors (U, P), read some at a time, words of like length together."""
+        """Token vectors (U, P), computed in blocks of words of similar length."""
         anything = next(self.bilm.parameters())
         vectors = anything.new_empty(len(words), self.bilm.config.lstm.projection_dim)
         by_length = sorted(range(len(words)), key=lambda k: len(str(words[k])))
         for start in range(0, len(words), WORDS_AT_ONCE):
             some = by_length[start : start + WORDS_AT_ONCE]
-            char_ids = self.bilm.reader.encode([words[k] for k in some])
+            char_ids = self.bilm.word_encoder.encode([words[k] for k in some])
             vectors[some] = self.bilm.token_vectors(char_ids.to(anything.device))
         return vectors
 
     def _version(self) -> tuple[object, ...]:
-        """Something that changes when the token layer is trained, loaded or moved."""
+        """A value that changes when the token layer is trained, loaded or moved."""
         weights = [weight.detach() for weight in self.bilm.token_parameters()]
         # Fused optimizers write without raising a tensor's version: so look at some numbers too.
         sample = [weight.flatten()[:: weight.numel() // 8 + 1] for weight in weights]
@@ -165,6 +167,6 @@ def _without_markers(output: BiLMOutput, sentences: Sequence[Tokens]) -> list[Ar
 def length_batches(
     sentences: Sequence[Tokens], batch_size: int | None = None
 ) -> Iterator[list[int]]:
-    """Numbers of sentences that run side by side: like lengths together, longest first."""
+    """Batches of sentence numbers, longest first."""
     lengths = [len(tokens) + 2 for tokens in sentences]
     return batches_by_length(lengths, max_items=batch_size or inf, max_tokens=BATCH_TOKENS)

@@ -1,4 +1,4 @@
-"""ElmoLayer: the module that a task model holds.
+"""ElmoLayer: the PyTorch module for task models.
 
 In: token lists, or char ids (B, T, C). Out: `ElmoOutput`: k mixes of all layers, each (B, T, D),
 and the mask (B, T), sentence markers removed. The biLM runs once for all mixes; it is frozen
@@ -21,7 +21,7 @@ from elmo.text.lines import check_tokens
 
 @dataclass(frozen=True)
 class ElmoOutput:
-    """What a task model receives."""
+    """The output of `ElmoLayer`."""
 
     mixes: tuple[Tensor, ...]  # each (B, T, D), zero where padded
     mask: Tensor  # (B, T)
@@ -66,7 +66,7 @@ class ElmoLayer(nn.Module):
 
     def forward(self, sentences: Sequence[Sequence[str]] | Tensor | Batch) -> ElmoOutput:
         """k mixes (B, T, D) and the mask (B, T) of token lists, char ids (B, T, C) or a batch."""
-        # A frozen biLM keeps nothing for gradients: memory for the task model alone.
+        # A frozen biLM needs no activations for gradients.
         with torch.no_grad() if self.is_frozen else nullcontext():
             encoded = self.bilm(self.encode(sentences))
         mask = _without_markers(encoded.mask)  # (B, T)
@@ -77,22 +77,22 @@ class ElmoLayer(nn.Module):
         )
 
     def encode(self, sentences: Sequence[Sequence[str]] | Tensor | Batch) -> Batch:
-        """Sentences as the biLM reads them, on its device."""
+        """Sentences as a batch on the device of the biLM."""
         device = next(self.bilm.parameters()).device
         if isinstance(sentences, Batch):
             return sentences.to(device)
         if isinstance(sentences, Tensor):
-            return self.bilm.reader.batch_of_char_ids(sentences.to(device))
+            return self.bilm.word_encoder.batch_of_char_ids(sentences.to(device))
         for words in sentences:
             check_tokens(words)
-        reader = self.bilm.reader
-        reader.warn_truncated(sum(map(reader.count_truncated, sentences)))
-        return reader.batch(sentences).to(device)
+        encoder = self.bilm.word_encoder
+        encoder.warn_truncated(sum(map(encoder.count_truncated, sentences)))
+        return encoder.batch(sentences).to(device)
 
     def _mixes(self) -> list[ScalarMix]:
         return [mix for mix in self.mixes if isinstance(mix, ScalarMix)]
 
 
 def _without_markers(mask: Tensor) -> Tensor:
-    """(B, T+2) -> (B, T): each sentence is two places shorter."""
+    """(B, T+2) -> (B, T)."""
     return mask[:, 2:]

@@ -1,8 +1,8 @@
-"""A sentence of any length in bounded memory, with the same numbers as if it were read at once.
+"""A sentence of any length in bounded memory, with the same result as in one run.
 
 In: token vectors and the tokens' rows in them (T,). Out: weighted sums of the layers, written
-piece by piece into any array. The forward direction is read from the start and the backward one
-from the end, a chunk of each at a time, with the state handed on.
+chunk by chunk into any array. The forward direction runs from the start and the backward one from
+the end; each chunk starts from the state after the one before.
 Shapes: T tokens with markers, K weighted sums, L+1 layers, P projection, U distinct words.
 """
 
@@ -15,7 +15,7 @@ from torch import Tensor
 
 from elmo.network.bilm import BiLM, BiLMState
 
-# Long enough that a chunk's start costs nothing, short enough that its layers fit any memory.
+# Long enough that starting a chunk costs nothing, short enough that its layers fit any memory.
 CHUNK_TOKENS = 2048
 
 Write = Callable[[slice, slice, NDArray[Any]], None]
@@ -32,7 +32,7 @@ def run_in_chunks(
 ) -> None:
     """Call `write(tokens, columns, values)`, values (K, n, P), until all T tokens are written.
 
-    `weights` (K, L+1) are the wanted sums of the layers; `state` is what came before, if any did.
+    `weights` (K, L+1) of the layers; `state` is the initial state, zeros if absent.
     """
     n_tokens = len(words)
     width = bilm.config.lstm.projection_dim
@@ -40,20 +40,20 @@ def run_in_chunks(
     state = bilm.initial_state(1) if state is None else state
     for start in range(0, n_tokens, n_chunk_tokens):
         end = min(start + n_chunk_tokens, n_tokens)
-        places = [
+        positions = [
             slice(n_tokens - end, n_tokens - start) if back else slice(start, end)
             for back in is_backward
         ]
-        reading = [
-            words[place].flip(0) if back else words[place]
-            for place, back in zip(places, is_backward, strict=True)
+        chunks = [
+            words[position].flip(0) if back else words[position]
+            for position, back in zip(positions, is_backward, strict=True)
         ]
-        # Of the words only those of the chunk: the product of each with the input weights is kept.
-        distinct, index = torch.unique(torch.stack(reading), return_inverse=True)
+        # Only the words of the chunk: the input product of every given word is computed.
+        distinct, index = torch.unique(torch.stack(chunks), return_inverse=True)
         rows = token_vectors[distinct]
         layers, state = bilm.run(rows, list(index), [1] * (end - start), state)
-        for r, place in enumerate(places):
+        for r, position in enumerate(positions):
             all_layers = torch.stack([rows[index[r]], *(layer[r] for layer in layers)])
             mixed = torch.tensordot(weights, all_layers, dims=1)  # (K, n, P)
             mixed = mixed.flip(1) if is_backward[r] else mixed
-            write(place, slice(r * width, (r + 1) * width), mixed.float().cpu().numpy())
+            write(position, slice(r * width, (r + 1) * width), mixed.float().cpu().numpy())

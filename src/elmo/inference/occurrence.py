@@ -1,7 +1,6 @@
-"""A word where it stands in a sentence: what one asks neighbors and substitutes of.
+"""One token of a sentence, for which neighbors and substitutes are searched.
 
-In: tokens and a position, or a raw sentence in which the word stands between asterisks.
-Out: an `Occurrence` that is known to be in its sentence.
+In: tokens and a position, or a raw sentence with the word between asterisks. Out: an `Occurrence`.
 """
 
 import re
@@ -23,12 +22,11 @@ class Occurrence:
     position: int
 
     def __post_init__(self) -> None:
-        """Check that the position is one of the tokens."""
         check_tokens(self.tokens)
         if not 0 <= self.position < len(self.tokens):
             raise DataError(
                 f"position {self.position} is not in a sentence of {len(self.tokens)} tokens, "
-                "expected one of these, the first being 0; name such a position"
+                "expected a number from 0"
             )
 
     @property
@@ -47,8 +45,8 @@ class Occurrence:
         marks = list(_MARKED.finditer(sentence))
         if len(marks) != 1:
             raise DataError(
-                f"{len(marks)} words of {sentence!r} stand between asterisks, expected one, as in "
-                "'I took a *bow*.'; mark the word that is meant"
+                f"{sentence!r}: {len(marks)} words between asterisks, expected one, as in "
+                "'I took a *bow*.'"
             )
         start = marks[0].start()
         cut = tokenize(sentence[:start] + marks[0].group(1) + sentence[marks[0].end() :])

@@ -1,6 +1,8 @@
-"""What `embed` gives: the tokens of a text, where they stand, and all layers of each.
+"""What `embed` and `score` return.
 
-In: a choice of layers. Out: one vector per token (T, D), or one per text (D,).
+`Embedded`: the tokens of a text, their offsets and all layers of each; a choice of layers gives one
+vector per token (T, D) or per text (D,). `Scored`: log-probabilities of each word of each sentence,
+surprisals in bits and perplexities.
 Shapes: L+1 layers, T tokens, D width of a vector, K chosen layers.
 """
 
@@ -18,6 +20,10 @@ from elmo.errors import ConfigError
 
 Array = NDArray[np.floating[Any]]
 Layers = str | int | Sequence[float]
+Scores = NDArray[np.float64]
+# What a word is predicted from: all words before it, all after it, or both. `Scorer` says how the
+# last is computed.
+Context = Literal["forward", "backward", "combined"]
 
 
 @dataclass(frozen=True)
@@ -76,80 +82,74 @@ def layer_weights(layers: Layers, n_layers: int) -> NDArray[np.float32]:
     return identity[numbers]
 
 
-Scores = NDArray[np.float64]
-# A word given all before it, all after it, or all others; see `elmo.score.combine` for the last.
-Reading = Literal["forward", "backward", "combined"]
-
-
 @dataclass(frozen=True)
 class ScoredSentence:
-    """A sentence and how expected it was, in each reading that the model has."""
+    """A sentence and the log-probabilities of its words, by context."""
 
     tokens: list[str]
     is_known: list[bool]  # a word outside the vocabulary is scored as the unknown word
-    log_probabilities: Mapping[Reading, Scores]  # (T,) each
-    # Forward, that the sentence ends after its last word; backward, that it begins at its first.
-    edges: Mapping[Reading, float]
+    log_probs: Mapping[Context, Scores]  # (T,) each
+    # Forward: of the end marker after the last word. Backward: of the begin marker.
+    boundary_log_probs: Mapping[Context, float]
     offsets: list[tuple[int, int]] | None = None  # characters of the raw text; none for token lists
 
-    def surprisal(self, reading: Reading = "combined") -> Scores:
-        """How surprising each word was, (T,), in bits."""
-        return -self._words(reading) / math.log(2)
+    def surprisal(self, context: Context = "combined") -> Scores:
+        """The surprisal of each word, (T,), in bits."""
+        return -self._words(context) / math.log(2)
 
-    def log_probability(self, reading: Reading) -> float:
-        """That of the whole sentence: the sum over its words and, in a direction, its edge."""
-        return float(self._words(reading).sum()) + self.edges.get(reading, 0.0)
+    def log_prob(self, context: Context) -> float:
+        """The sum over the words and, for one direction, the boundary."""
+        return float(self._words(context).sum()) + self.boundary_log_probs.get(context, 0.0)
 
-    def n_predicted(self, reading: Reading) -> int:
-        """How many log-probabilities that sum has."""
-        return len(self._words(reading)) + (reading in self.edges)
+    def n_predicted(self, context: Context) -> int:
+        """The number of terms of `log_prob`."""
+        return len(self._words(context)) + (context in self.boundary_log_probs)
 
     def to_mapping(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""
-        readings = self.log_probabilities
+        contexts = self.log_probs
         return {
             "tokens": self.tokens,
             "offsets": self.offsets,
             "is_known": self.is_known,
-            "log_probabilities": {reading: words.tolist() for reading, words in readings.items()},
-            "surprisals": {reading: self.surprisal(reading).tolist() for reading in readings},
-            "edge_log_probabilities": dict(self.edges),
-            "sentence_log_probability": {r: self.log_probability(r) for r in readings},
+            "log_probs": {context: words.tolist() for context, words in contexts.items()},
+            "surprisals": {context: self.surprisal(context).tolist() for context in contexts},
+            "boundary_log_probs": dict(self.boundary_log_probs),
+            "sentence_log_prob": {r: self.log_prob(r) for r in contexts},
             "perplexity": Tally([self]).perplexities(),
         }
 
-    def _words(self, reading: Reading) -> Scores:
-        if reading not in self.log_probabilities:
+    def _words(self, context: Context) -> Scores:
+        if context not in self.log_probs:
             raise ConfigError(
-                f"reading {reading!r} is not one of this model's, expected "
-                f"{' or '.join(self.log_probabilities)}; name one of these"
+                f"context {context!r}, expected {' or '.join(self.log_probs)} for this model"
             )
-        return self.log_probabilities[reading]
+        return self.log_probs[context]
 
 
 class Tally:
-    """The surprise of any number of sentences added up."""
+    """Perplexity over any number of sentences."""
 
     def __init__(self, sentences: Iterable[ScoredSentence] = ()) -> None:
-        self._nats: dict[Reading, float] = defaultdict(float)
-        self._n_predicted: dict[Reading, int] = defaultdict(int)
+        self._nats: dict[Context, float] = defaultdict(float)
+        self._n_predicted: dict[Context, int] = defaultdict(int)
         for sentence in sentences:
             self.add(sentence)
 
     def add(self, sentence: ScoredSentence) -> None:
-        """Count one more sentence."""
-        for reading in sentence.log_probabilities:
-            self._nats[reading] -= sentence.log_probability(reading)
-            self._n_predicted[reading] += sentence.n_predicted(reading)
+        """Add one sentence."""
+        for context in sentence.log_probs:
+            self._nats[context] -= sentence.log_prob(context)
+            self._n_predicted[context] += sentence.n_predicted(context)
 
-    def perplexities(self) -> dict[Reading, float | None]:
-        """The exponential of the mean surprise, by reading; None where nothing was predicted.
+    def perplexities(self) -> dict[Context, float | None]:
+        """The exponential of the mean surprisal, by context; None where nothing was predicted.
 
         For `combined`, which sees both sides of a word, it is a pseudo-perplexity.
         """
         return {
-            reading: _exponential(nats / n_predicted) if n_predicted else None
-            for (reading, nats), n_predicted in zip(
+            context: _exponential(nats / n_predicted) if n_predicted else None
+            for (context, nats), n_predicted in zip(
                 self._nats.items(), self._n_predicted.values(), strict=True
             )
         }
@@ -157,17 +157,17 @@ class Tally:
 
 @dataclass(frozen=True)
 class Scored:
-    """A text and how expected it was, sentence by sentence."""
+    """A scored text, sentence by sentence."""
 
     sentences: list[ScoredSentence]
 
-    def log_probability(self, reading: Reading) -> float:
+    def log_prob(self, context: Context) -> float:
         """The sum over the sentences."""
-        return sum(sentence.log_probability(reading) for sentence in self.sentences)
+        return sum(sentence.log_prob(context) for sentence in self.sentences)
 
-    def perplexity(self, reading: Reading) -> float:
-        """Of all that was predicted, as `Tally` has it; not a number if that is nothing."""
-        found = Tally(self.sentences).perplexities().get(reading)
+    def perplexity(self, context: Context) -> float:
+        """Over all words and boundaries; NaN if there are none."""
+        found = Tally(self.sentences).perplexities().get(context)
         return math.nan if found is None else found
 
     def to_mapping(self) -> dict[str, Any]:
@@ -179,31 +179,31 @@ class Scored:
 
 
 def as_table(sentence: ScoredSentence) -> str:
-    """A line a word, then the sentence's edge and its sum: bits in each reading.
+    """A table of surprisals in bits: one line per word, then the boundary and the total.
 
-    A word that the model cannot predict has a question mark.
+    A word outside the vocabulary is marked with a question mark.
     """
-    readings = tuple(sentence.log_probabilities)
+    contexts = tuple(sentence.log_probs)
     known = zip(sentence.tokens, sentence.is_known, strict=True)
     names = ["bits", *(word if is_known else f"{word} ?" for word, is_known in known)]
-    words = np.array([sentence.surprisal(reading) for reading in readings]).T
-    edges = (sentence.edges.get(reading) for reading in readings)
+    words = np.array([sentence.surprisal(context) for context in contexts]).T
+    boundaries = (sentence.boundary_log_probs.get(context) for context in contexts)
     rows: list[list[str]] = [
-        list(readings),
+        list(contexts),
         *([f"{bits:.2f}" for bits in row] for row in words),
-        ["" if edge is None else f"{_bits(edge):.2f}" for edge in edges],
-        [f"{_bits(sentence.log_probability(reading)):.2f}" for reading in readings],
+        ["" if each is None else f"{_bits(each):.2f}" for each in boundaries],
+        [f"{_bits(sentence.log_prob(context)):.2f}" for context in contexts],
     ]
-    names += ["(its edge)", "(in all)"]
+    names += ["(boundary)", "total"]
     width = max(map(len, names))
     lines = zip(names, rows, strict=True)
     return "\n".join(f"{name:{width}}" + "".join(f"{c:>10}" for c in row) for name, row in lines)
 
 
-def _bits(log_probability: float) -> float:
-    return -log_probability / math.log(2)
+def _bits(log_prob: float) -> float:
+    return -log_prob / math.log(2)
 
 
 def _exponential(nats: float) -> float | None:
-    """A model that is sure of the wrong can surprise by more than a float holds."""
+    """None if it is more than a float can hold."""
     return math.exp(nats) if nats < math.log(sys.float_info.max) else None

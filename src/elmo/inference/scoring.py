@@ -1,8 +1,8 @@
-"""Probabilities: how much both language models expect the words of a text, and which they would.
+"""Word probabilities of the forward and the backward language model, and of both combined.
 
-In: sentences of tokens. Out: the log-probability of every word given all before it, all after it,
-and both (`ScoredSentence`); or the words most expected at one place (`Substitute`).
-Shapes: N rows (a word each), P projection, V words, k substitutes.
+In: sentences of tokens. Out: the log-probability of every word given all words before it, all after
+it, and both (`ScoredSentence`); or the most probable words at one position (`Substitute`).
+Shapes: B sentences, M predictions, N words, P projection, V words of the vocabulary, k substitutes.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -17,7 +17,7 @@ from elmo.errors import CheckpointError, ConfigError
 from elmo.inference.embedder import Embedder, Tokens, length_batches
 from elmo.inference.long_sentences import CHUNK_TOKENS
 from elmo.inference.occurrence import Occurrence
-from elmo.inference.results import Reading, Scored, ScoredSentence
+from elmo.inference.results import Context, Scored, ScoredSentence
 from elmo.models.model_folder import Model
 from elmo.network.bilm import BiLMState, Packing
 from elmo.network.softmax import Head
@@ -25,12 +25,22 @@ from elmo.text.batches import windows
 from elmo.text.lines import Text, as_sentences
 from elmo.text.vocabulary import BEGIN, END, RESERVED, UNKNOWN
 
+# Sizes of blocks of logits that fit the processor's cache: positions, and words of the vocabulary.
+ROWS_AT_ONCE = 256
+WORDS_AT_ONCE = 4096
+# Sentences of so many tokens are sorted by length at a time.
+WINDOW_TOKENS = 20_000
+SMALLEST = torch.finfo(torch.float32).tiny
+# Log-probabilities in memory at once, for each context: 32 MB.
+MAX_LOG_PROBS = 8_000_000
+
 
 @dataclass(frozen=True)
 class Predictions:
-    """For each direction a row per prediction, sentence by sentence, from left to right.
+    """The top layer where each word is predicted: per direction a row per prediction, in the order
+    of the text.
 
-    Forward these are a sentence's words and then its end; backward its begin and then its words.
+    Forward, a sentence's predictions are its words and its end; backward, its begin and its words.
     """
 
     hidden: tuple[Tensor, ...]  # per direction (M, P)
@@ -49,7 +59,7 @@ class Predictions:
         return found
 
     def markers(self) -> list[Tensor]:
-        """The rows that predict the end of each sentence, or its begin, per direction (B, P)."""
+        """The rows that predict the boundary of each sentence, per direction (B, P)."""
         return [
             rows[markers] for rows, markers in zip(self.hidden, self._marker_rows(), strict=True)
         ]
@@ -69,7 +79,7 @@ class Predictions:
 def predict(
     embedder: Embedder, sentences: Sequence[Tokens], state: BiLMState | None = None
 ) -> Predictions:
-    """Read sentences, from the given state or from nothing."""
+    """Run the biLM over sentences, from the given state or from zeros."""
     bilm = embedder.bilm
     is_backward = tuple(direction == "backward" for direction in bilm.config.directions)
     vectors, words, lengths = embedder.read(sentences)
@@ -98,7 +108,7 @@ def _run(
     batch_sizes: Sequence[int],
     state: BiLMState,
 ) -> tuple[list[Tensor], BiLMState]:
-    """The top layer of each direction, (M, P), in its reading order."""
+    """The top layer of each direction, (M, P), in its own order."""
     # A sentence alone may be of any length, so it is read in chunks; packed, it is its own steps.
     is_alone = batch_sizes[0] == 1
     n_at_once = CHUNK_TOKENS if is_alone else len(index[0])
@@ -111,41 +121,31 @@ def _run(
     return [torch.cat(chunks) for chunks in zip(*tops, strict=True)], state
 
 
-# So many logits at once stay in the processor's cache: of words given, and of words expected.
-ROWS_AT_ONCE = 256
-WORDS_AT_ONCE = 4096
-# Sentences of so many tokens are sorted by length, so that those of a batch are alike.
-WINDOW_TOKENS = 20_000
-SMALLEST = torch.finfo(torch.float32).tiny
-# Log-probabilities of all words in memory at once, for each reading: 32 MB.
-MOST_LOG_PROBABILITIES = 8_000_000
-
-
 @dataclass(frozen=True)
 class Substitute:
-    """A word that could stand at a place, and its log-probabilities there."""
+    """A word and its log-probabilities at a position."""
 
     word: str
-    log_probabilities: Mapping[Reading, float]
+    log_probs: Mapping[Context, float]
 
 
-def combine(log_probabilities: Sequence[Tensor]) -> Tensor:
-    """What both directions (or the only one) say of a word that must stand there: each (N, V).
+def combine(log_probs: Sequence[Tensor]) -> Tensor:
+    """The combined log-probabilities of both directions (or the only one), each (N, V).
 
-    The mean of their log-probabilities, made to sum to one over the words; the markers are none.
-    Their plain product would count twice what both know anyway, that some words are frequent: on
-    held-out text it foresees words worse than one direction alone, and the mean better than both.
+    The mean of the two, normalized over all words but the markers. The plain product would count
+    word frequency twice: on held-out text it predicts words worse than one direction alone, while
+    the mean predicts them better than either.
     """
-    together = (log_probabilities[0] + log_probabilities[-1]) / 2
+    together = (log_probs[0] + log_probs[-1]) / 2
     together[:, [BEGIN, END]] = -torch.inf
     return together.log_softmax(-1)  # (N, V)
 
 
-def log_probabilities_of(ids: Tensor, rows: Sequence[Tensor], head: Head) -> Tensor:
-    """Those of the words `ids` (N,) in each direction, and then combined: (directions + 1, N).
+def log_probs_of(ids: Tensor, rows: Sequence[Tensor], head: Head) -> Tensor:
+    """Log-probabilities of the words `ids` (N,) by direction, and combined: (directions + 1, N).
 
-    `rows` are per direction (N, P). The numbers are those of `combine`, but the logits of all words
-    are never held, and one exponential, of half a logit, serves all three sums.
+    `rows` are per direction (N, P). Equal to `combine`, but the logits of all words are never in
+    memory at once, and one exponential, of half a logit, serves all three sums.
     """
     totals: list[Tensor] = []
     found = rows[0].new_zeros(len(rows) + 1, len(ids))
@@ -171,51 +171,51 @@ def log_probabilities_of(ids: Tensor, rows: Sequence[Tensor], head: Head) -> Ten
 
 
 def _dot(one: Tensor, two: Tensor) -> Tensor:
-    """Row by row, (N, V), (N, V) -> (N,)."""
+    """Dot products of rows, (N, V), (N, V) -> (N,)."""
     dots: Tensor = torch.linalg.vecdot(one, two)
     return dots
 
 
 class Scorer:
-    """A model with its head, asked for probabilities."""
+    """Scores text with a model that has a softmax."""
 
     def __init__(self, embedder: Embedder, model: Model) -> None:
         if model.head is None or model.vocabulary is None:
             raise CheckpointError(
-                "this model has no softmax and cannot predict words, expected one with a head and "
-                "a vocabulary; load it with softmax=... and vocabulary=..., or use another"
+                "this model has no softmax; expected one to predict words; load it with "
+                "softmax=... and vocabulary=..."
             )
         self._embedder = embedder
         self._head = model.head
         self._vocabulary = model.vocabulary
         self._directions = model.bilm.config.directions
-        self._readings: tuple[Reading, ...] = (*self._directions, "combined")
+        self._contexts: tuple[Context, ...] = (*self._directions, "combined")
 
     def score_texts(self, texts: Sequence[Text], state: str = "fresh") -> list[Scored]:
         """Score raw texts, and sentences given as their tokens.
 
-        `state="carry"`: what was read of a sentence is remembered in the next, through all texts,
-        as in training on running text.
+        `state="carry"`: each sentence starts from the LSTM state after the one before it, through
+        all texts, as in training on running text.
         """
         if state not in ("fresh", "carry"):
-            raise ConfigError(f"state {state!r} is unknown, expected 'fresh' or 'carry'; name one")
-        cut = [as_sentences(text) for text in texts]
+            raise ConfigError(f"state {state!r} is unknown, expected 'fresh' or 'carry'")
+        split = [as_sentences(text) for text in texts]
         scored = iter(
-            list(self.stream((sentence.tokens for text in cut for sentence in text), state))
+            list(self.stream((sentence.tokens for text in split for sentence in text), state))
         )
         return [
             Scored([replace(next(scored), offsets=sentence.offsets or None) for sentence in text])
-            for text in cut
+            for text in split
         ]
 
     def stream(self, sentences: Iterable[Tokens], state: str = "fresh") -> Iterator[ScoredSentence]:
-        """Score any number of sentences, in their order, in bounded memory."""
-        reader = self._embedder.bilm.reader
+        """Score any number of sentences, in order, in bounded memory."""
+        encoder = self._embedder.bilm.word_encoder
         n_truncated = 0
         for scored in self._stream(sentences, state):
-            n_truncated += reader.count_truncated(scored.tokens)
+            n_truncated += encoder.count_truncated(scored.tokens)
             yield scored
-        reader.warn_truncated(n_truncated)
+        encoder.warn_truncated(n_truncated)
 
     @torch.inference_mode()
     def score(self, sentences: Sequence[Tokens]) -> list[ScoredSentence]:
@@ -229,14 +229,14 @@ class Scorer:
 
     @torch.inference_mode()
     def substitutes(self, occurrences: Sequence[Occurrence], k: int) -> list[list[Substitute]]:
-        """The `k` words that are most expected at each place, whatever word stands there."""
+        """The `k` most probable words at each position, given all other words of the sentence."""
         if k < 1:
-            raise ConfigError(f"{k} substitutes are asked for, expected at least 1; ask for more")
+            raise ConfigError(f"k is {k}, expected at least 1")
         found: dict[int, list[Substitute]] = {}
         for batch in length_batches([occurrence.tokens for occurrence in occurrences]):
             predictions = predict(self._embedder, [occurrences[place].tokens for place in batch])
             rows = predictions.at([occurrences[place].position for place in batch])
-            n_at_once = max(1, MOST_LOG_PROBABILITIES // len(self._vocabulary))
+            n_at_once = max(1, MAX_LOG_PROBS // len(self._vocabulary))
             pieces = zip(*(torch.split(hidden, n_at_once) for hidden in rows), strict=True)
             best = [words for piece in pieces for words in self._best(piece, k)]
             found.update(zip(batch, best, strict=True))
@@ -244,13 +244,13 @@ class Scorer:
 
     def _stream(self, sentences: Iterable[Tokens], state: str) -> Iterator[ScoredSentence]:
         if state == "carry":
-            yield from self._score_on(sentences)
+            yield from self._score_carrying(sentences)
             return
         for window in windows(sentences, len, WINDOW_TOKENS):
             yield from self.score(window)
 
-    def _score_on(self, sentences: Iterable[Tokens]) -> Iterator[ScoredSentence]:
-        """Score sentences one after the other, each from the state that the last one left."""
+    def _score_carrying(self, sentences: Iterable[Tokens]) -> Iterator[ScoredSentence]:
+        """Score sentences one after the other, each from the state after the one before."""
         state: BiLMState | None = None
         for tokens in sentences:
             with torch.inference_mode():
@@ -261,9 +261,9 @@ class Scorer:
 
     def _score(self, sentences: Sequence[Tokens], predictions: Predictions) -> list[ScoredSentence]:
         ids = self._vocabulary.ids([word for tokens in sentences for word in tokens])
-        by_reading = self._score_words(predictions.words(), ids)
+        by_context = self._score_words(predictions.words(), ids)
         markers = {"forward": END, "backward": BEGIN}
-        edges = {
+        boundaries = {
             direction: self._nll_of(rows, markers[direction])
             for direction, rows in zip(self._directions, predictions.markers(), strict=True)
         }
@@ -272,39 +272,41 @@ class Scorer:
             ScoredSentence(
                 tokens=list(tokens),
                 is_known=(ids[end - len(tokens) : end] != UNKNOWN).tolist(),
-                log_probabilities={
-                    reading: scores[end - len(tokens) : end].copy()
-                    for reading, scores in by_reading.items()
+                log_probs={
+                    context: scores[end - len(tokens) : end].copy()
+                    for context, scores in by_context.items()
                 },
-                edges={direction: -scores[k] for direction, scores in edges.items()},
+                boundary_log_probs={
+                    direction: -scores[k] for direction, scores in boundaries.items()
+                },
             )
             for k, (tokens, end) in enumerate(zip(sentences, ends, strict=True))
         ]
 
     def _score_words(
         self, rows: Sequence[Tensor], ids: NDArray[np.int64]
-    ) -> dict[Reading, NDArray[np.float64]]:
-        """Log-probabilities (N,) of the words `ids` by reading; rows are per direction (N, P)."""
+    ) -> dict[Context, NDArray[np.float64]]:
+        """Log-probabilities (N,) of the words `ids`, by context; rows are per direction (N, P)."""
         numbers = torch.from_numpy(ids).to(rows[0].device)
         pieces = zip(*(torch.split(part, ROWS_AT_ONCE) for part in (numbers, *rows)), strict=True)
-        scores = [log_probabilities_of(some, piece, self._head) for some, *piece in pieces]
-        nothing = rows[0].new_zeros(len(self._readings), 0)
+        scores = [log_probs_of(some, piece, self._head) for some, *piece in pieces]
+        nothing = rows[0].new_zeros(len(self._contexts), 0)
         together = torch.cat([nothing, *scores], dim=1).double().cpu().numpy()
-        return dict(zip(self._readings, together, strict=True))
+        return dict(zip(self._contexts, together, strict=True))
 
     def _best(self, rows: Sequence[Tensor], k: int) -> list[list[Substitute]]:
         """The best words for each row; rows are per direction (N, P)."""
-        each = [self._head.log_probabilities(hidden) for hidden in rows]  # (N, V)
+        each = [self._head.log_probs(hidden) for hidden in rows]  # (N, V)
         together = combine(each)
         choice = together.clone()
-        choice[:, UNKNOWN] = -torch.inf  # it is expected, but it is no word
+        choice[:, UNKNOWN] = -torch.inf  # it has a probability, but is no word
         n_words = len(self._vocabulary) - len(RESERVED)
         ids = choice.topk(min(k, n_words), dim=-1).indices  # (N, k)
         scores = torch.stack([words.gather(1, ids) for words in [*each, together]], dim=-1)
         return [
             [
                 Substitute(
-                    self._vocabulary.words[number], dict(zip(self._readings, values, strict=True))
+                    self._vocabulary.words[number], dict(zip(self._contexts, values, strict=True))
                 )
                 for number, values in zip(numbers, rows_scores, strict=True)
             ]

@@ -1,8 +1,8 @@
-"""A bounded memory of token vectors, so that a word's characters are read once, not every time.
+"""A bounded cache of token vectors, so that the token layer runs once per word.
 
-In: words. Out: a table of token vectors (U, P) and which row each word has. The vectors are those
-that the token layer gives, so remembering changes nothing but the time. Forgotten as a whole when
-it is full or when the weights change; safe to use from several threads.
+In: distinct words. Out: their token vectors (U, P), equal to those of the token layer. The cache is
+cleared when it is full or when the weights change. It is safe to use from several threads.
+Shapes: U words, P projection.
 """
 
 import threading
@@ -16,18 +16,18 @@ Encoder = Callable[[Sequence[Word]], Tensor]
 Version = Callable[[], object]
 
 
-class WordMemory:
+class TokenVectorCache:
     """Token vectors of the words seen so far."""
 
     def __init__(self, n_words: int, encode: Encoder, version: Version) -> None:
-        """Remember up to `n_words` words; `encode` gives the vectors (U, P) of new ones.
+        """Cache up to `n_words` words; `encode` gives the vectors (U, P) of new ones.
 
-        `version` gives something that is equal for as long as the same vectors hold.
+        `version` gives a value that changes when the vectors do.
         """
         self.n_words = n_words
         self._encode = encode
         self._version = version
-        self._remembered_version: object = None
+        self._cached_version: object = None
         self._lock = threading.Lock()
         self._rows: dict[Word, int] = {}
         self._table: Tensor | None = None
@@ -39,24 +39,24 @@ class WordMemory:
         """The vectors of distinct words, (U, P)."""
         with self._lock:
             version = self._version()
-            if version != self._remembered_version:
-                self._rows, self._table, self._remembered_version = {}, None, version
+            if version != self._cached_version:
+                self._rows, self._table, self._cached_version = {}, None, version
             new = [word for word in words if word not in self._rows]
             if len(self._rows) + len(new) > self.n_words:
-                # Frequent words come back at once; keeping an order of use costs more than that.
+                # Frequent words come back at once; an order of use (LRU) would cost more than that.
                 self._rows, self._table, new = {}, None, list(words)
             if self._table is None and (not new or len(new) > self.n_words):
                 return self._encode(new)
             if new:
-                self._remember(new, self._encode(new))
+                self._add(new, self._encode(new))
             assert self._table is not None
             return self._table[[self._rows[word] for word in words]]
 
-    def _remember(self, words: Sequence[Word], vectors: Tensor) -> None:
+    def _add(self, words: Sequence[Word], vectors: Tensor) -> None:
         n_known = len(self._rows)
         needed = n_known + len(words)
         if self._table is None or needed > len(self._table):
-            # Doubling, so that a memory for a million words costs nothing while it is empty.
+            # Doubling: an empty cache for a million words takes no memory.
             n_rows = min(self.n_words, max(1024, 2 * needed))
             larger = vectors.new_empty(n_rows, vectors.shape[1])
             if self._table is not None:

@@ -24,7 +24,7 @@ def model_hash(
     It does not depend on the file format that the biLM was read from. With a head and its output
     vocabulary, these are included.
     """
-    lexicon = bilm.reader.lexicon
+    lexicon = bilm.word_encoder.lexicon
     lists = (lexicon.words.words if lexicon.words else (), lexicon.characters or ())
     digest = hashlib.sha256(json.dumps(to_mapping(bilm.config), sort_keys=True).encode())
     digest.update(json.dumps(lists).encode())

@@ -71,7 +71,7 @@ def save(
     with atomic_folder(folder, durable=True) as temporary:
         if head is not None and model.vocabulary is not None:
             model.vocabulary.write(temporary / VOCABULARY)
-        model.bilm.reader.lexicon.write(temporary)
+        model.bilm.word_encoder.lexicon.write(temporary)
         write_json(temporary / CONFIG, settings)
         write_text(temporary / CARD, card or default_card(model))
         write_tensors(temporary / WEIGHTS, {name: t.to(dtype) for name, t in state.items()})

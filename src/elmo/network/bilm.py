@@ -18,7 +18,7 @@ from elmo.network.config import BiLMConfig
 from elmo.network.lstm import LayerState, LstmLayer, run_layers
 from elmo.text.batches import Batch
 from elmo.text.characters import N_CHARACTERS
-from elmo.text.word_encoder import FIRST_CHARACTER, Lexicon, LexiconConfig, WordReader
+from elmo.text.word_encoder import FIRST_CHARACTER, Lexicon, LexiconConfig, WordEncoder
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class BiLM(nn.Module):
         """Build it; `lexicon` are the lists of a model that has lists of its own."""
         super().__init__()
         self.config = config
-        self.reader = _build_reader(config, lexicon or Lexicon())
+        self.word_encoder = _build_word_encoder(config, lexicon or Lexicon())
         lists, lstm = config.lexicon or LexiconConfig(), config.lstm
         self.word_table = _build_word_table(lists)
         self.char_cnn = _build_char_cnn(config, lists)
@@ -144,7 +144,7 @@ class BiLM(nn.Module):
         return [weight for layer in layers if layer is not None for weight in layer.parameters()]
 
     def token_vectors(self, char_ids: Tensor) -> Tensor:
-        """(U, C) -> (U, P), of words as `reader.encode` gives them."""
+        """(U, C) -> (U, P), of words as `word_encoder.encode` gives them."""
         parts = []
         if self.word_table is not None:
             parts.append(self.word_table(char_ids[:, 0]))  # (U, W)
@@ -253,12 +253,12 @@ class BiLM(nn.Module):
         return self.contextualize(vectors, batch.word_index, batch.lengths, state)
 
 
-def _build_reader(config: BiLMConfig, lexicon: Lexicon) -> WordReader:
+def _build_word_encoder(config: BiLMConfig, lexicon: Lexicon) -> WordEncoder:
     lexicon.check(config.lexicon or LexiconConfig())
     if config.char_cnn is None:
-        return WordReader(lexicon, None, 1)
+        return WordEncoder(lexicon, None, 1)
     widest = max(width for width, _ in config.char_cnn.filters)
-    return WordReader(lexicon, config.char_cnn.max_characters, widest)
+    return WordEncoder(lexicon, config.char_cnn.max_characters, widest)
 
 
 def _build_word_table(lists: LexiconConfig) -> nn.Embedding | None:

@@ -76,7 +76,7 @@ class Head(nn.Module, ABC):
         """
 
     @abstractmethod
-    def log_probabilities(self, hidden: Tensor) -> Tensor:
+    def log_probs(self, hidden: Tensor) -> Tensor:
         """The log-probability of every word, (N, P) -> (N, V)."""
 
     @abstractmethod
@@ -85,7 +85,7 @@ class Head(nn.Module, ABC):
 
     def logits(self, hidden: Tensor, n_at_once: int) -> Iterator[Tensor]:
         """The logits of all words, some at a time where that can be: (N, P) -> (N, n) each."""
-        yield self.log_probabilities(hidden)
+        yield self.log_probs(hidden)
 
 
 class FullSoftmax(Head):
@@ -109,7 +109,7 @@ class FullSoftmax(Head):
         """The mean negative log-likelihood."""
         return self.nll(hidden, targets).mean()
 
-    def log_probabilities(self, hidden: Tensor) -> Tensor:
+    def log_probs(self, hidden: Tensor) -> Tensor:
         """(N, P) -> (N, V)."""
         return linear(hidden, self.weight, self.bias).log_softmax(-1)
 
@@ -185,7 +185,7 @@ class AdaptiveSoftmax(Head):
         """The mean negative log-likelihood."""
         return self.nll(hidden, targets).mean()
 
-    def log_probabilities(self, hidden: Tensor) -> Tensor:
+    def log_probs(self, hidden: Tensor) -> Tensor:
         """(N, P) -> (N, V)."""
         return self.bands.log_prob(hidden)
 

@@ -22,7 +22,7 @@ from elmo.pretraining.corpus import TokenCache
 from elmo.text.batches import marker_numbers, number_words
 from elmo.text.characters import Marker, Word
 from elmo.text.vocabulary import BEGIN, END, Vocabulary
-from elmo.text.word_encoder import WordReader
+from elmo.text.word_encoder import WordEncoder
 
 
 @dataclass(frozen=True)
@@ -47,21 +47,21 @@ class StreamBatch:
 
 
 @dataclass(frozen=True)
-class WordEncoder:
-    """What a model needs of a word: its characters to read it, its number to predict it."""
+class InputOutputEncoder:
+    """Words as a language model needs them: characters as input, vocabulary ids as output."""
 
     vocabulary: Vocabulary
-    reader: WordReader
+    word_encoder: WordEncoder
 
     @staticmethod
-    def of(model: Model) -> "WordEncoder":
+    def of(model: Model) -> "InputOutputEncoder":
         """As a model that predicts words needs it."""
         assert model.vocabulary is not None
-        return WordEncoder(model.vocabulary, model.bilm.reader)
+        return InputOutputEncoder(model.vocabulary, model.bilm.word_encoder)
 
     def char_ids(self, words: Sequence[Word]) -> Tensor:
         """Characters of words, (U, C)."""
-        return self.reader.encode(words)
+        return self.word_encoder.encode(words)
 
     def numbers(self, words: Sequence[Word]) -> npt.NDArray[np.int64]:
         """Numbers of output words; the first two words are the begin and the end marker."""
@@ -69,7 +69,7 @@ class WordEncoder:
 
 
 def pack_sentences(
-    sentences: Sequence[Sequence[str]], encoder: WordEncoder, directions: Sequence[Direction]
+    sentences: Sequence[Sequence[str]], encoder: InputOutputEncoder, directions: Sequence[Direction]
 ) -> StreamBatch:
     """Whole sentences, each from its start, for models to be measured on; longest first."""
     known = marker_numbers()
@@ -94,7 +94,7 @@ def make_batch(
     targets: Sequence[npt.NDArray[np.int64]],
     resets: Sequence[npt.NDArray[np.int64]] | None,
     batch_sizes: list[int],
-    encoder: WordEncoder,
+    encoder: InputOutputEncoder,
 ) -> StreamBatch:
     """A batch of packed tokens, given as places among the words known."""
     words = list(known)
@@ -154,7 +154,7 @@ class Streams:
     def __init__(
         self,
         cache: TokenCache,
-        encoder: WordEncoder,
+        encoder: InputOutputEncoder,
         *,
         batch_size: int,
         bptt_length: int,

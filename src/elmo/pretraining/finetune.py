@@ -20,7 +20,7 @@ from elmo.models import model_folder
 from elmo.models.identity import model_hash
 from elmo.models.model_folder import Model
 from elmo.network.softmax import build_head
-from elmo.pretraining.batches import WordEncoder
+from elmo.pretraining.batches import InputOutputEncoder
 from elmo.pretraining.config import PretrainConfig
 from elmo.pretraining.perplexity import Perplexity, measure, sample_sentences
 from elmo.pretraining.pretrain import add_head
@@ -116,6 +116,6 @@ def _measure_once(model: Model, texts: Texts, path: Path) -> Perplexity:
         return Perplexity(**json.loads(path.read_text()))
     assert model.head is not None
     sentences = sample_sentences(texts.heldout, None)
-    perplexity = measure(model.bilm, model.head, WordEncoder.of(model), sentences)
+    perplexity = measure(model.bilm, model.head, InputOutputEncoder.of(model), sentences)
     write_json(path, dataclasses.asdict(perplexity))
     return perplexity

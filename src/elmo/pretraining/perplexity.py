@@ -17,7 +17,7 @@ from elmo.files.text_files import find_shards
 from elmo.models.model_folder import Model
 from elmo.network.bilm import BiLM
 from elmo.network.softmax import Head
-from elmo.pretraining.batches import WordEncoder, pack_sentences
+from elmo.pretraining.batches import InputOutputEncoder, pack_sentences
 from elmo.pretraining.corpus import TokenCache
 from elmo.text.batches import batches_by_length, windows
 from elmo.text.lines import LineFormat, read_sentences
@@ -50,7 +50,7 @@ class Perplexity:
 
 @torch.no_grad()
 def measure(
-    bilm: BiLM, head: Head, encoder: WordEncoder, sentences: Iterable[Sequence[str]]
+    bilm: BiLM, head: Head, encoder: InputOutputEncoder, sentences: Iterable[Sequence[str]]
 ) -> Perplexity:
     """The perplexity of sentences, their ends included; the mean is that of the directions."""
     started_at = time.perf_counter()
@@ -100,7 +100,7 @@ def measure_text(model: Model, pattern: str, lines: LineFormat = "paragraphs") -
             "vocabulary, or train a head with `elmo finetune`"
         )
     sentences = read_sentences(find_shards(pattern), lines)
-    return measure(model.bilm, model.head, WordEncoder.of(model), sentences)
+    return measure(model.bilm, model.head, InputOutputEncoder.of(model), sentences)
 
 
 def sample_sentences(cache: TokenCache, n_sentences: int | None) -> Iterator[list[str]]:
@@ -112,7 +112,7 @@ def sample_sentences(cache: TokenCache, n_sentences: int | None) -> Iterator[lis
 
 
 def _nll_of_directions(
-    bilm: BiLM, head: Head, encoder: WordEncoder, sentences: list[Sequence[str]]
+    bilm: BiLM, head: Head, encoder: InputOutputEncoder, sentences: list[Sequence[str]]
 ) -> torch.Tensor:
     """The summed negative log-likelihood of each direction."""
     device = next(bilm.parameters()).device

@@ -14,7 +14,7 @@ from elmo.errors import DataError, ElmoError
 from elmo.models import model_folder
 from elmo.models.model_folder import Model
 from elmo.network import kernels
-from elmo.pretraining.batches import Streams, WordEncoder
+from elmo.pretraining.batches import InputOutputEncoder, Streams
 from elmo.pretraining.config import PretrainConfig
 from elmo.pretraining.corpus import TokenCache
 from elmo.pretraining.learner import Learned, Learner
@@ -86,7 +86,7 @@ class Trainer:
         self._config = config
         self._run = run
         self._processes = processes
-        self._encoder = WordEncoder.of(model)
+        self._encoder = InputOutputEncoder.of(model)
         self._streams = Streams(
             texts.train,
             self._encoder,

@@ -120,7 +120,7 @@ class ExampleIndex:
     @cached_property
     def _word_vectors(self) -> Array:
         with torch.inference_mode():
-            return self._elmo.embedder.memory.vectors(self._words).float().cpu().numpy()
+            return self._elmo.embedder.cache.vectors(self._words).float().cpu().numpy()
 
 
 def default_sentences() -> list[Sequence[str]]:

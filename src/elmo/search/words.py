@@ -83,7 +83,7 @@ def _write_layer_0(folder: Path, words: Sequence[str], embedder: Embedder) -> No
         torch.inference_mode(),
     ):
         for first in range(0, len(words), WORDS_AT_ONCE):
-            vectors = embedder.memory.vectors(words[first : first + WORDS_AT_ONCE])  # (n, P)
+            vectors = embedder.cache.vectors(words[first : first + WORDS_AT_ONCE])  # (n, P)
             rounded = vectors.half().cpu()
             file.write(rounded.numpy().data)
             lengths.write(rounded.float().norm(dim=-1).numpy().data)

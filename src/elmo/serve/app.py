@@ -182,9 +182,7 @@ def _add_probabilities(api: FastAPI, dispatcher: RequestDispatcher, limits: Limi
         item = SubstitutesItem(occurrence, body.k)
         sizes = _sizes([occurrence.tokens])
         (found,) = await dispatcher.submit(request, "substitutes", [item], sizes)
-        words = [
-            {"word": word.word, "log_probabilities": dict(word.log_probabilities)} for word in found
-        ]
+        words = [{"word": word.word, "log_probs": dict(word.log_probs)} for word in found]
         return JSONResponse({"tokens": occurrence.tokens, "substitutes": words})
 
 

@@ -85,13 +85,13 @@ class ScoredSentenceResponse(BaseModel):
     tokens: list[str]
     offsets: list[tuple[int, int]] | None
     is_known: list[bool]
-    log_probabilities: dict[str, list[float]]
+    log_probs: dict[str, list[float]]
     surprisals: dict[str, list[float]]
-    edge_log_probabilities: Annotated[
+    boundary_log_probs: Annotated[
         dict[str, float],
         Field(description="Of the sentence boundary: its end (forward), its start (backward)."),
     ]
-    sentence_log_probability: dict[str, float]
+    sentence_log_prob: dict[str, float]
     perplexity: dict[str, float | None]
 
 
@@ -110,7 +110,7 @@ class SubstituteResponse(BaseModel):
     """A word and its natural log-probabilities: forward, backward, combined."""
 
     word: str
-    log_probabilities: dict[str, float]
+    log_probs: dict[str, float]
 
 
 class SubstitutesResponse(BaseModel):

@@ -22,7 +22,7 @@ Item = TypeVar("Item")
 
 @dataclass(frozen=True)
 class Batch:
-    """Sentences side by side: the distinct words once, and where each of them stands."""
+    """Padded sentences: the distinct words once, and the row of each token."""
 
     char_ids: Tensor  # (U, C), as the model's word encoder gives them
     word_index: Tensor  # (B, T), a row of char_ids; 0 where padded
@@ -30,9 +30,9 @@ class Batch:
 
     @property
     def mask(self) -> Tensor:
-        """True where a token stands, (B, T)."""
-        places = torch.arange(self.word_index.shape[1], device=self.lengths.device)
-        return places < self.lengths[:, None]
+        """True for tokens, false for padding, (B, T)."""
+        positions = torch.arange(self.word_index.shape[1], device=self.lengths.device)
+        return positions < self.lengths[:, None]
 
     def to(self, device: torch.device | str) -> "Batch":
         """The same batch on another device."""
@@ -106,9 +106,9 @@ def batch_sentences(
     rows = [number_words(words, distinct) for words in sentences]
     lengths = np.array([len(row) + 2 for row in rows], dtype=np.int64)
     word_index = np.zeros((len(rows), lengths.max(initial=0)), dtype=np.int64)
-    for place, row in zip(word_index, rows, strict=True):
-        place[1 : len(row) + 1] = row
-        place[len(row) + 1] = 1
+    for padded, row in zip(word_index, rows, strict=True):
+        padded[1 : len(row) + 1] = row
+        padded[len(row) + 1] = 1
     return Batch(
         encode(list(distinct)),
         torch.from_numpy(word_index),
@@ -119,24 +119,24 @@ def batch_sentences(
 def batch_of_char_ids(char_ids: Tensor) -> Batch:
     """A batch of given ids (B, T, C), such as `batch_to_ids` makes, with markers added.
 
-    A place whose ids are all NO_CHARACTER holds no word; words come first in each row.
+    A position whose ids are all NO_CHARACTER is padding; words come first in each row.
     """
     _check_char_ids(char_ids)
-    n_sentences, n_places, n_columns = char_ids.shape
+    n_sentences, n_positions, n_columns = char_ids.shape
     is_word = (char_ids != NO_CHARACTER).any(-1)  # (B, T)
     lengths = is_word.sum(1)
     markers = encode_words(list(Marker), n_columns, n_columns).to(char_ids.device)
-    words, place = torch.unique(
+    words, rows = torch.unique(
         torch.cat([markers, char_ids.reshape(-1, n_columns)]), dim=0, return_inverse=True
     )
-    index = torch.full((n_sentences, n_places + 2), int(place[0]), device=char_ids.device)
-    index[:, 1:-1] = place[2:].reshape(n_sentences, n_places)
-    index[torch.arange(n_sentences, device=char_ids.device), lengths + 1] = place[1]
+    index = torch.full((n_sentences, n_positions + 2), int(rows[0]), device=char_ids.device)
+    index[:, 1:-1] = rows[2:].reshape(n_sentences, n_positions)
+    index[torch.arange(n_sentences, device=char_ids.device), lengths + 1] = rows[1]
     return Batch(words, index, lengths + 2)
 
 
 def _check_char_ids(char_ids: Tensor) -> None:
-    expected = "expected char ids (B, T, C) as batch_to_ids makes them; give these or token lists"
+    expected = "expected char ids (B, T, C) as batch_to_ids makes them, or token lists"
     if char_ids.dim() != 3 or char_ids.is_floating_point():
         raise DataError(f"a {char_ids.dtype} tensor {tuple(char_ids.shape)}, {expected}")
     if char_ids.numel():

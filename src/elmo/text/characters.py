@@ -13,13 +13,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-NO_CHARACTER = 0  # where a tensor holds no word at all; its vector is zero
+NO_CHARACTER = 0  # padding of a batch, not a word; its vector is zero
 BYTE_OFFSET = 1  # byte b has the id b + BYTE_OFFSET
 BEGIN_SENTENCE_CHARACTER = 257
 END_SENTENCE_CHARACTER = 258
 BEGIN_WORD = 259
 END_WORD = 260
-PADDING_CHARACTER = 261  # after a word's end; it has a learned vector of its own
+PADDING_CHARACTER = 261  # after a word's end; it has a learned vector
 N_CHARACTERS = 262
 
 
@@ -34,12 +34,12 @@ Word = str | Marker
 
 
 def encode_words(words: Sequence[Word], max_characters: int, widest_filter: int = 1) -> Tensor:
-    """Character ids of words, (U, C), with no more columns than make a difference.
+    """Character ids of words, (U, C).
 
-    Past a word's end all windows of a filter are alike, so one of them is as good as all: C is the
+    Past a word's end all windows of a filter are equal, so one is enough for max-pooling: C is the
     longest word plus `widest_filter`, or `max_characters` if that is less.
     """
-    # All words at once: a word at a time costs several times as much as the network's lookup.
+    # All words at once: one at a time costs several times as much as the embedding lookup.
     spellings = [_spell(word, max_characters) for word in words]
     lengths = np.fromiter(map(len, spellings), dtype=np.int64, count=len(spellings))
     n_columns = min(max_characters, int(lengths.max(initial=0)) + 2 + widest_filter)
@@ -67,7 +67,7 @@ def count_truncated(words: Iterable[str], max_characters: int) -> int:
 
 
 def warn_truncated(n_truncated: int, max_characters: int, unit: str = "bytes") -> None:
-    """Tell once that some words were not read to their end."""
+    """Warn that words were truncated."""
     if n_truncated:
         warnings.warn(
             f"{n_truncated} words are longer than {max_characters - 2} {unit}; only their first "

@@ -1,8 +1,8 @@
-"""Raw text to sentences of tokens, each token with its place in the text.
+"""Raw text to sentences of tokens with character offsets.
 
-In: a str. Out: `Sentence`s whose tokens are slices of that str and miss no character but spaces.
-sentencex finds the sentences; words are cut as in the Penn Treebank (do|n't, John|'s, U.S.),
-which is how the text of the released models and of most English task data was cut.
+In: a str. Out: `Sentence`s whose tokens are slices of that str; only white space is left out.
+sentencex finds the sentences; words are tokenized as in the Penn Treebank (do|n't, John|'s, U.S.),
+as the text of the released models and of most English task data was.
 """
 
 from dataclasses import dataclass
@@ -12,15 +12,15 @@ from sentencex import get_sentence_boundaries
 
 _APOSTROPHE = r"['\u2019]"
 _CLITIC = rf"(?:n{_APOSTROPHE}t|{_APOSTROPHE}(?:s|re|ve|ll|d|m))\b"
-# Scripts that do not put spaces between words: one token a character, or a "word" would be a
-# whole clause, of which the model reads 48 bytes.
+# Scripts without spaces between words: one token per character. Else a "word" would be a whole
+# clause, of which the model reads 48 bytes.
 _LETTER = r"[^\W\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]"
 _ABBREVIATION = (
     "mr|mrs|ms|dr|prof|sen|rep|gov|gen|col|capt|lt|sgt|rev|st|jr|sr|inc|ltd|corp|co|vs|etc|fig|vol"
     "|jan|feb|aug|sept?|oct|nov|dec"
 )
 
-# The first alternative that fits is the token.
+# The first alternative that matches is the token.
 _TOKEN = regex.compile(
     rf"""
       \p{{Ll}}+(?=[\s,])(?<!cannot|gonna|wanna|gotta|gimme|lemme)  # most words: twice as fast
@@ -48,30 +48,30 @@ _LONE_SURROGATE = regex.compile(r"[\ud800-\udfff]")
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """Tokens in order; `offsets` are their (start, end) in the text, empty if there was none."""
+    """Tokens in order; `offsets` are their (start, end) in the raw text, empty for token lists."""
 
     tokens: list[str]
     offsets: list[tuple[int, int]]
 
 
 def split_text(text: str, language: str = "en") -> list[Sentence]:
-    """The sentences of a text; none if it is empty or all spaces.
+    """The sentences of a text; none if it is empty or all white space.
 
-    `language` is an ISO 639 code; it decides where sentences end, not how words are cut.
+    `language` is an ISO 639 code; it decides where sentences end, not how words are tokenized.
     """
     spaced = text if text.isascii() else _LONE_SURROGATE.sub("x", _WIDE_SPACE.sub(" ", text))
     sentences = (
-        _cut(text, boundary["start_index"], boundary["end_index"])
+        _tokenize_range(text, boundary["start_index"], boundary["end_index"])
         for boundary in get_sentence_boundaries(language, spaced)
     )
     return [sentence for sentence in sentences if sentence.tokens]
 
 
 def tokenize(text: str) -> Sentence:
-    """The tokens of a text that is one sentence."""
-    return _cut(text, 0, len(text))
+    """A text that is one sentence."""
+    return _tokenize_range(text, 0, len(text))
 
 
-def _cut(text: str, start: int, end: int) -> Sentence:
+def _tokenize_range(text: str, start: int, end: int) -> Sentence:
     offsets = [match.span() for match in _TOKEN.finditer(text, start, end)]
     return Sentence([text[i:j] for i, j in offsets], offsets)

@@ -1,8 +1,8 @@
-"""The output words of the language models: what can be predicted, each with its number.
+"""The output vocabulary of the language models.
 
-In: words by falling frequency, or a `vocab.txt` with one word a line as the released models have.
-Out: a `Vocabulary` that numbers words. The first three are the sentence markers and the unknown
-word; text that spells one of these three is an unknown word, never a marker.
+In: words by falling frequency, or a `vocab.txt` with one word per line as the released models have.
+Out: a `Vocabulary` that maps words to ids. The first three words are the sentence markers and the
+unknown word; a token that is spelled like one of them is an unknown word, never a marker.
 """
 
 import zipfile
@@ -22,14 +22,14 @@ RESERVED = ("<S>", "</S>", "<UNK>")
 
 
 class Vocabulary:
-    """Words and their numbers."""
+    """Words and their ids."""
 
     def __init__(self, words: Sequence[str]) -> None:
-        """Number the given words, which start with the reserved three."""
+        """Take words that start with the three reserved ones."""
         if tuple(words[: len(RESERVED)]) != RESERVED:
             raise DataError(
                 f"the vocabulary starts with {list(words[: len(RESERVED)])}, expected "
-                f"{list(RESERVED)}; put these three words first"
+                f"{list(RESERVED)}"
             )
         self.words = tuple(words)
 
@@ -40,18 +40,18 @@ class Vocabulary:
 
     @staticmethod
     def read(path: Path) -> "Vocabulary":
-        """Read a file with one word a line."""
+        """Read a file with one word per line."""
         try:
             return Vocabulary(read_list(path))
         except DataError as error:
             raise DataError(f"{path}: {error}") from error
 
     def write(self, path: Path) -> None:
-        """Write the words, one a line."""
+        """Write the words, one per line."""
         write_list(path, self.words)
 
     def ids(self, words: Sequence[str]) -> npt.NDArray[np.int64]:
-        """The number of each word, UNKNOWN for a word that is not here."""
+        """The id of each word; UNKNOWN for words outside the vocabulary."""
         find = self._numbers.get
         return np.fromiter(
             (find(word, UNKNOWN) for word in words), dtype=np.int64, count=len(words)
@@ -77,7 +77,7 @@ class Vocabulary:
 
 
 def read_list(path: Path | zipfile.Path) -> list[str]:
-    """The lines of a file that has a word, or a character, on each."""
+    """The lines of a file with one word, or one character, per line."""
     try:
         text = path.read_bytes().decode("utf-8")  # as bytes: "\r" may be part of a word
     except OSError as error:
@@ -87,10 +87,10 @@ def read_list(path: Path | zipfile.Path) -> list[str]:
         ) from error
     except UnicodeDecodeError as error:
         raise DataError(f"{path}: not UTF-8 text ({error}); name a vocabulary file") from error
-    # Not splitlines(): a word may hold one of Unicode's other line ends.
+    # Not splitlines(): a word may contain one of Unicode's other line ends.
     return text.removesuffix("\n").split("\n")
 
 
 def write_list(path: Path, words: Iterable[str]) -> None:
-    """Write words, or characters, one a line."""
+    """Write words, or characters, one per line."""
     path.write_bytes("".join(f"{word}\n" for word in words).encode("utf-8"))

@@ -1,8 +1,8 @@
-"""How a model reads words: each becomes a row of numbers, by its bytes or by the model's own lists.
+"""Words as input ids: by their bytes, or by the word and character lists of a model.
 
-In: words and sentence markers. Out: rows (U, C) for `BiLM.token_vectors`: a listed word's number
-first where the model has a list of words, then its characters where the model reads them.
-Shapes: B sentences, T tokens, U distinct words, C numbers of a word.
+In: words and sentence markers. Out: ids (U, C) for `BiLM.token_vectors`: the word's id first if the
+model has a list of words, then the ids of its characters if the model reads them.
+Shapes: B sentences, T tokens, U distinct words, C ids of a word.
 """
 
 from collections.abc import Iterable, Sequence
@@ -28,7 +28,7 @@ from elmo.text.characters import (
 )
 from elmo.text.vocabulary import BEGIN, END, Vocabulary, read_list, write_list
 
-# The ids that stand before those of listed characters; NO_CHARACTER is the first, as with bytes.
+# Ids before those of listed characters; NO_CHARACTER is the first, as with bytes.
 BEGIN_SENTENCE_CHARACTER = NO_CHARACTER + 1
 END_SENTENCE_CHARACTER = NO_CHARACTER + 2
 BEGIN_WORD = NO_CHARACTER + 3
@@ -64,8 +64,9 @@ class LexiconConfig:
 
 @dataclass(frozen=True)
 class Lexicon:
-    """The lists of a model: words it knows as wholes, and Unicode characters it has in place of
-    bytes. It may have both, one, or none.
+    """The lists of a model: whole words, and Unicode characters instead of bytes.
+
+    A model may have both, one, or none.
     """
 
     words: Vocabulary | None = None
@@ -86,7 +87,7 @@ class Lexicon:
 
     @staticmethod
     def read(folder: Path, config: LexiconConfig | None) -> "Lexicon":
-        """The lists that a model folder holds."""
+        """Read the lists in a model folder."""
         config = config or LexiconConfig()
         return Lexicon(
             None if config.n_words is None else Vocabulary.read(folder / WORDS),
@@ -94,14 +95,14 @@ class Lexicon:
         )
 
     def write(self, folder: Path) -> None:
-        """Write the lists into a model folder, an entry a line."""
+        """Write the lists into a model folder, one entry per line."""
         if self.words is not None:
             self.words.write(folder / WORDS)
         if self.characters is not None:
             write_list(folder / CHARACTERS, self.characters)
 
     def word_numbers(self, words: Sequence[Word]) -> Tensor:
-        """The number of each word in the list, (U, 1)."""
+        """The id of each word in the list, (U, 1)."""
         assert self.words is not None
         numbers = self.words.ids([word if isinstance(word, str) else "" for word in words])
         for k, word in enumerate(words):
@@ -126,22 +127,22 @@ class Lexicon:
 
 
 @dataclass(frozen=True)
-class WordReader:
-    """Words as rows of numbers, as one network reads them."""
+class WordEncoder:
+    """Encodes words as one network needs them."""
 
     lexicon: Lexicon
-    max_characters: int | None  # absent: characters are not read
+    max_characters: int | None  # absent: the model has no characters
     widest_filter: int
 
     @property
     def reads_bytes_alone(self) -> bool:
-        """Whether it reads as all models of the original's kind do."""
+        """Whether the model has no lists, as all models of the original's kind."""
         return self.lexicon == Lexicon()
 
     def encode(self, words: Sequence[Word]) -> Tensor:
-        """A row of numbers for each word, (U, C)."""
+        """Ids of words, (U, C)."""
         if self.lexicon.characters is not None and self.max_characters is not None:
-            # Cut before it is looked for in the list of words too, as ELMoForManyLangs does.
+            # Truncated before the lookup in the list of words too, as ELMoForManyLangs does.
             n_read = self.max_characters - 2
             words = [word[:n_read] if isinstance(word, str) else word for word in words]
         parts = []
@@ -165,7 +166,7 @@ class WordReader:
         return batch_of_char_ids(char_ids)
 
     def count_truncated(self, words: Iterable[str]) -> int:
-        """How many words are longer than what is read of a word."""
+        """How many words are longer than the model reads."""
         if self.max_characters is None:
             return 0
         if self.lexicon.characters is None:
@@ -173,7 +174,7 @@ class WordReader:
         return sum(len(word) > self.max_characters - 2 for word in words)
 
     def warn_truncated(self, n_truncated: int) -> None:
-        """Tell once that some words were not read to their end."""
+        """Warn that words were truncated."""
         if self.max_characters is not None:
             unit = "bytes" if self.lexicon.characters is None else "characters"
             warn_truncated(n_truncated, self.max_characters, unit)
@@ -181,7 +182,7 @@ class WordReader:
     def _characters(self, words: Sequence[Word], max_characters: int) -> Tensor:
         if self.lexicon.characters is None:
             return encode_words(words, max_characters, self.widest_filter)
-        # No more columns than make a difference, as `encode_words` says.
+        # As many columns as `encode_words` explains.
         longest = max((len(word) for word in words if isinstance(word, str)), default=1)
         n_columns = min(max_characters, max(longest, 1) + 2 + self.widest_filter)
         return self.lexicon.characters_of(words, n_columns)

@@ -145,7 +145,7 @@ def of_words(elmo: Elmo, words: Iterable[str]) -> StaticVectors:
     with torch.inference_mode():
         for start in range(0, len(distinct), WORDS_AT_ONCE):
             some = slice(start, start + WORDS_AT_ONCE)
-            vectors[some] = elmo.embedder.memory.vectors(distinct[some]).float().cpu().numpy()
+            vectors[some] = elmo.embedder.cache.vectors(distinct[some]).float().cpu().numpy()
     return StaticVectors(distinct, vectors)
 
 

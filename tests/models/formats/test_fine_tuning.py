@@ -46,7 +46,7 @@ def test_a_foreign_model_learns_a_text(kind, texts, tmp_path):
     result = finetune(start, config, texts, tmp_path / "out", Budget(max_steps=40), alone)
     assert result.after.forward < result.before.forward
     tuned = formats.read(tmp_path / "out" / "model").bilm
-    assert tuned.reader == start.bilm.reader
+    assert tuned.word_encoder == start.bilm.word_encoder
     for name, tensor in tuned.state_dict().items():
         assert tensor.ndim < 2 or not torch.equal(tensor, before[name]), name
 

@@ -109,8 +109,8 @@ def test_unlisted_characters_of_unlisted_words_are_alike(folder):
 
 @pytest.mark.parametrize("text", ["<bos>", "<eos>", "<S>", "<pad>", "<oov>"])
 def test_text_never_spells_a_marker(folder, text):
-    reader = Elmo.load(folder).bilm.reader
-    spelled, unknown, *markers = reader.encode([text, "(" + text[1:], *Marker]).tolist()
+    encoder = Elmo.load(folder).bilm.word_encoder
+    spelled, unknown, *markers = encoder.encode([text, "(" + text[1:], *Marker]).tolist()
     assert spelled == unknown  # "<" and "(" are both unlisted
     assert spelled not in markers
 

@@ -117,7 +117,7 @@ def write_official(weights: Path, model: Model) -> None:
         temporary = files.enter_context(atomic_write(weights))
         bilm_hdf5.write_weights(temporary, config, model.bilm.state_dict())
         beside = {"options.json": bilm_options.write_options(config)}
-        words = model.bilm.reader.lexicon.words or model.vocabulary
+        words = model.bilm.word_encoder.lexicon.words or model.vocabulary
         if words is not None:
             beside["vocab.txt"] = "".join(f"{word}\n" for word in words.words)
         for name, text in beside.items():

@@ -38,8 +38,8 @@ function showSurprise(score, position) {
 
 function showSubstitutes({ substitutes }) {
   byId("substitutes").replaceChildren(
-    ...substitutes.map(({ word, log_probabilities }) => {
-      const percent = 100 * Math.exp(log_probabilities.combined);
+    ...substitutes.map(({ word, log_probs }) => {
+      const percent = 100 * Math.exp(log_probs.combined);
       const row = element(
         "li",
         {},

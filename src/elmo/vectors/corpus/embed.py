@@ -78,14 +78,14 @@ def embed_corpus(
         dtype=dtype,
         column=column,
     )
-    reader = elmo.bilm.reader
+    encoder = elmo.bilm.word_encoder
     del elmo  # workers open their own
     workers = workers or LocalWorkers()
     unit_bytes = max(1, shard_bytes * BYTES_PER_TOKEN // row_bytes)
     units = cut_corpus(source, lines, column, unit_bytes, workers.cut)
     with exclusive_output(target):
         shards = _write(wanted, units, row_bytes, workers)
-    reader.warn_truncated(sum(shard.n_truncated for shard in shards))
+    encoder.warn_truncated(sum(shard.n_truncated for shard in shards))
     return _count(shards)
 
 

@@ -122,7 +122,7 @@ class ShardWriter:
                 file.add(entry, vectors.astype(self._wanted.dtype))
                 n_sentences += len(entry.sentences)
                 n_tokens += len(entry.tokens)
-                n_truncated += self._elmo.bilm.reader.count_truncated(entry.tokens)
+                n_truncated += self._elmo.bilm.word_encoder.count_truncated(entry.tokens)
             record = self._wanted.record_of(unit) | {
                 "n_sentences": n_sentences,
                 "n_tokens": n_tokens,
