@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --constraint constraints.txt
 
-.PHONY: demo test check fix docs bench bench-train
+.PHONY: demo test check fix docs wheel bench bench-train
 
 demo: .venv/.installed            ## embed sentences with "bow", show which occurrences are alike
 	$(BIN)/python examples/bow.py
@@ -25,6 +25,9 @@ fix: .venv/.installed-dev         ## what ruff can mend by itself
 docs: .venv/.installed-dev        ## the documentation site, from docs/ and the docstrings; a warning is an error
 	$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet docs build/docs
 	@echo build/docs/index.html
+
+wheel: .venv/.installed-dev       ## a wheel with compiled kernels, installed and tried without a compiler
+	tools/check_wheel.sh
 
 bench: .venv/.installed-dev       ## the numbers of docs/ and README, measured here
 	benchmarks/peers.sh

@@ -369,36 +369,6 @@ def test_weights_in_bfloat16_give_what_the_same_weights_give_in_float32():
     assert not kernels.can_run(case.layers, case.rows)  # gradients are wanted
 
 
-def test_without_a_compiler_the_kernels_say_so(tmp_path):
-    program = (
-        "from elmo.network import kernels; print(kernels.is_available(), kernels.why_unavailable())"
-    )
-    environment = {
-        name: value for name, value in os.environ.items() if name not in ("CXX", "PATH")
-    } | {"PATH": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path)}
-    done = subprocess.run(
-        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True
-    )
-    assert done.stdout.startswith("False no C++ compiler found")
-
-
-def test_a_failing_compiler_and_a_closed_cache_are_survived(tmp_path):
-    program = (
-        "from elmo.network import kernels; print(kernels.is_available(), kernels.why_unavailable())"
-    )
-    (tmp_path / "cache").write_text("a file where a folder should be")
-    for compiler, expected in (("false", "False"), (os.environ.get("CXX", "c++"), "True None")):
-        environment = os.environ | {"CXX": compiler, "XDG_CACHE_HOME": str(tmp_path / "cache")}
-        done = subprocess.run(
-            [sys.executable, "-c", program],
-            env=environment,
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        assert done.stdout.startswith(expected)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("n_lanes", [4, 16])
 def test_other_processors_vector_widths_give_the_same_numbers(n_lanes):

@@ -17,7 +17,7 @@ from elmo.network.kernels import library
 from elmo.network.kernels.char_windows import find_highest
 from elmo.network.kernels.highway import run_highway
 from elmo.network.kernels.inference import infer
-from elmo.network.kernels.library import why_unavailable
+from elmo.network.kernels.library import describe, why_unavailable
 from elmo.network.kernels.recurrence import LayerParameters, Reading, State, parameters_of
 from elmo.network.kernels.training import train
 
@@ -25,6 +25,7 @@ __all__ = [
     "can_find_highest",
     "can_run",
     "can_run_highway",
+    "describe",
     "find_highest",
     "is_available",
     "keep_freed_memory",

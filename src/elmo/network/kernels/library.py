@@ -5,16 +5,15 @@
 
 import ctypes
 import functools
-import logging
+import warnings
 from collections.abc import Sequence
 from ctypes import POINTER, c_float, c_int64, c_void_p
 
 import torch
 from torch import Tensor
 
-from elmo.network.kernels.build import BuildError, built_library
-
-_logger = logging.getLogger(__name__)
+from elmo.network.kernels.build import BuildError
+from elmo.network.kernels.locate import open_library
 
 
 class PackedStructure(ctypes.Structure):
@@ -105,24 +104,35 @@ def load() -> ctypes.CDLL | None:
 
 def why_unavailable() -> str | None:
     """Why there is no library, in one line, or None if there is one."""
-    return _load()[1]
+    return None if load() is not None else _load()[1]
+
+
+def describe() -> str:
+    """Which library runs, or why none does."""
+    library, words = _load()
+    return words if library is not None else f"none, PyTorch is used ({words})"
 
 
 @functools.cache
-def _load() -> tuple[ctypes.CDLL | None, str | None]:
+def _load() -> tuple[ctypes.CDLL | None, str]:
+    """The library and which one it is, or nothing and the reason."""
     try:
-        with built_library() as path:
-            library = ctypes.CDLL(str(path))
+        found = open_library()
     except (BuildError, OSError) as problem:
-        _logger.debug("no compiled kernels, plain torch is used instead: %s", problem)
+        warnings.warn(
+            f"no compiled kernels: {problem}; PyTorch is used, which is several times slower",
+            RuntimeWarning,
+            stacklevel=2,
+        )
         return None, str(problem)
+    library = found.functions
     library.elmo_lanes.restype = library.elmo_multiplies_bfloat16.restype = c_int64
     library.elmo_packed_highway_size.restype = c_int64
     library.elmo_packed_highway_size.argtypes = (POINTER(HighwayStructure),)
     library.elmo_packed_sizes.argtypes = (POINTER(LayerStructure), POINTER(c_int64))
     for name, structure in FUNCTIONS.items():
         getattr(library, f"elmo_{name}").argtypes = (POINTER(structure), c_int64, c_int64)
-    return library, None
+    return library, found.description
 
 
 def call(name: str, structures: Sequence[ctypes.Structure]) -> None:

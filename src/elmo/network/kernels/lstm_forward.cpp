@@ -170,10 +170,6 @@ class Forward {
 
 extern "C" {
 
-int64_t elmo_lanes() { return kLanes; }
-
-int64_t elmo_multiplies_bfloat16() { return MULTIPLIES_BFLOAT16; }
-
 void elmo_packed_sizes(const Layer* layer, int64_t* sizes) {
   sizes[0] = layer->input_packing().size();
   sizes[1] = layer->recurrent_packing().size();
