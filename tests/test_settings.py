@@ -1,9 +1,14 @@
 """Settings: presets, what is refused and how it is told, and the way there and back."""
 
 import json
+from dataclasses import dataclass, field
+from functools import reduce
+from operator import getitem
+from typing import Annotated, Literal
 
 import pytest
 import torch
+from annotated_types import Gt
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -20,7 +25,22 @@ from elmo.network.config import (
     small,
     tiny,
 )
-from elmo.settings import apply_sets, from_mapping, read_toml, to_mapping
+from elmo.pretraining.config import PretrainConfig
+from elmo.pretraining.config import read_config as pretraining_config
+from elmo.settings import (
+    Filters,
+    Rate,
+    Renamed,
+    Seed,
+    apply_sets,
+    checked,
+    from_mapping,
+    raise_problems,
+    read_toml,
+    to_mapping,
+)
+from elmo.tasks import TASKS, find_task
+from elmo.tasks.config import read_config as task_config
 from tests.random_models import options
 
 
@@ -129,6 +149,132 @@ def test_directions_are_a_selection_in_one_order(directions):
         from_mapping(BiLMConfig, {"directions": directions}, "x")
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+@checked
+class Inner:
+    rate: Annotated[Rate, "dropout", Renamed("drop")] = 0.5
+    size: Annotated[int | None, Gt(0), "size"] = None
+    layer: Annotated[Literal["top", 0, 1], "layer"] = "top"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+@checked
+class Base:
+    inner: Annotated[Inner, Renamed("inside")] = field(default_factory=Inner)
+    seed: Annotated[Seed, Renamed("start")] = 1
+
+    def __post_init__(self):
+        if self.inner.size == self.seed:
+            raise_problems(self, ["seed and inner.size are the same"])
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+@checked
+class Derived(Base):
+    inner: Inner = field(default_factory=lambda: Inner(rate=0.1))
+    filters: Filters = ((1, 8),)
+
+
+def problems_of(mapping, kind=Derived):
+    with pytest.raises(ConfigError) as caught:
+        from_mapping(kind, mapping, "run.toml")
+    return str(caught.value).removeprefix("run.toml: ").split("; ")
+
+
+def test_values_out_of_bounds_are_reported_with_all_other_problems_of_all_groups():
+    mapping = {"inner": {"rate": 1, "size": 0, "lair": 3}, "seed": -1, "filters": []}
+    assert problems_of(mapping) == [
+        "inner.rate is 1, expected float >= 0 and < 1",
+        "inner.size is 0, expected int > 0",
+        "unknown key 'inner.lair' (did you mean 'layer'?)",
+        "seed is -1, expected int >= 0 and < 4,294,967,296",
+        "filters is [], expected at least one",
+    ]
+
+
+@pytest.mark.parametrize("value", [10**18, 10**400, float("inf"), float("nan"), -(10**18)])
+@pytest.mark.parametrize("size", PRESETS)
+def test_absurd_numbers_are_refused_wherever_a_number_stands(size, value):
+    def paths(mapping, *names):
+        for name, inner in mapping.items():
+            if isinstance(inner, dict):
+                yield from paths(inner, *names, name)
+            elif type(inner) is int or (type(inner) is float and abs(value) != 10**18):
+                yield (*names, name)
+
+    whole = to_mapping(PretrainConfig(model=preset(size)))
+    for *groups, name in paths(whole):
+        changed = to_mapping(PretrainConfig(model=preset(size)))
+        reduce(getitem, groups, changed)[name] = value
+        with pytest.raises(ConfigError, match=rf"{name} is .*, expected"):
+            from_mapping(PretrainConfig, changed, "x")
+
+
+def test_a_wrong_value_is_shown_in_one_short_line():
+    (problem,) = problems_of({"seed": "x" * 1000})
+    assert problem.startswith("seed is 'xxx")
+    assert len(problem) < 200
+
+
+def test_settings_made_in_python_are_checked_and_converted_too():
+    with pytest.raises(ConfigError, match=r"Inner: rate is 2, expected .*; size is 'a', expected"):
+        Inner(rate=2, size="a")
+    with pytest.raises(ConfigError, match=r"Derived: seed and inner\.size are the same"):
+        Derived(seed=3, inner=Inner(size=3))
+    made = Derived(inner={"rate": 0}, filters=[[2, 3]])
+    assert made == Derived(inner=Inner(rate=0.0), filters=((2, 3),))
+    assert isinstance(made.inner.rate, float)
+
+
+def test_true_is_no_layer_number():
+    assert from_mapping(Inner, {"layer": 1}, "x").layer == 1
+    assert problems_of({"layer": True}, Inner) == ["layer is True, expected top or 0 or 1"]
+
+
+def test_a_renamed_key_is_an_error_that_gives_the_new_name():
+    assert problems_of({"inside": {"drop": 0.2}, "start": 3}) == [
+        "'inside' was renamed to 'inner'",
+        "'inner.drop' was renamed to 'inner.rate'",
+        "'start' was renamed to 'seed'",
+    ]
+
+
+def test_a_renamed_key_can_be_accepted_in_files_that_programs_wrote():
+    old = {"inside": {"drop": 0.2}, "start": 3}
+    made = from_mapping(Derived, old, "task.json", accept_old=True)
+    assert made == Derived(inner=Inner(rate=0.2), seed=3)
+
+
+@pytest.mark.parametrize(
+    ("entry", "new"),
+    [
+        ("optimiser.kind=adagrad", "optimizer"),
+        ("optimizer.clip_norm=1", "optimizer.max_grad_norm"),
+        ("stream.n_rows=4", "stream.batch_size"),
+        ("stream.n_steps=4", "stream.bptt_length"),
+        ("head.starts_from_frequencies=true", "head.init_bias_from_frequencies"),
+    ],
+)
+def test_an_old_name_of_pretraining_is_an_error_with_the_new_one(entry, new):
+    with pytest.raises(ConfigError, match=f"was renamed to '{new}'"):
+        pretraining_config("tiny", None, [entry])
+
+
+@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize(
+    ("entry", "new"),
+    [
+        ("optimiser.kind=adam", "optimizer"),
+        ("optimizer.clip_norm=1", "optimizer.max_grad_norm"),
+        ("optimizer.halve_after=1", "optimizer.lr_plateau_patience"),
+        ("train.share=0.5", "train.train_fraction"),
+    ],
+)
+def test_an_old_name_of_a_task_is_an_error_with_the_new_one(task, entry, new):
+    with pytest.raises(ConfigError, match=f"was renamed to '{new}'"):
+        task_config(find_task(task).defaults(), None, [entry])
+
+
 def test_a_group_that_is_a_value_is_refused():
     with pytest.raises(ConfigError, match="lstm is 3, expected a group"):
         from_mapping(BiLMConfig, {"lstm": 3}, "x")
@@ -158,6 +304,10 @@ def test_settings_are_changed_by_name_without_touching_the_given_ones():
 def test_a_set_that_sets_nothing_is_refused(entry):
     with pytest.raises(ConfigError, match="--set"):
         apply_sets({"lstm": {"dim": 4}}, [entry])
+
+
+def test_a_number_with_more_digits_than_python_reads_is_kept_as_text():
+    assert apply_sets({}, [f"name={'9' * 5000}"]) == {"name": "9" * 5000}
 
 
 @given(st.text(st.characters(exclude_categories=("Cs",)), max_size=10))

@@ -44,29 +44,30 @@ BOUNDS: dict[type, tuple[str, Callable[[Any, Any], bool], str]] = {
     Lt: ("lt", operator.lt, "<"),
     Le: ("le", operator.le, "<="),
 }
-MAX_INT = 10**9  # for whole numbers without an upper bound: keeps absurd sizes from allocations
+MAX_INT = 10**9  # the upper bound of whole numbers that have no other
 MAX_SHOWN = 80  # characters of a wrong value in a message
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Renamed:
-    """Marks a field that had another name in earlier versions."""
+    """Marks a field that had another name in an earlier version."""
 
     old: str
 
 
 def checked(kind: type[Settings]) -> type[Settings]:
-    """Check every field against its annotation when an instance is made.
+    """Check every field against its annotation when an instance of the dataclass is made.
 
-    Stands below `@dataclass`. The class's own `__post_init__`, for what spans several fields, runs
-    after it.
+    Stands below `@dataclass`. The class's own `__post_init__` runs after it, for conditions on
+    several fields.
     """
     check_more: Callable[[object], None] | None = getattr(kind, "__post_init__", None)
 
     def check(self: object) -> None:
         reader = _Reader()
         for name, hint in _hints(type(self)).items():
-            reader.convert(hint, getattr(self, name), name)
+            value = reader.convert(hint, getattr(self, name), name)
+            object.__setattr__(self, name, value)  # a whole number becomes a float, a list a tuple
         raise_problems(self, reader.problems)
         if check_more is not None:
             check_more(self)
@@ -147,7 +148,7 @@ def nearest(key: str, known: Iterable[str]) -> str:
 
 
 def describe(hint: Any) -> str:  # noqa: ANN401 - any annotation
-    """The values that an annotation allows, such as `int >= 1`."""
+    """The values that an annotation allows, such as `int > 0`."""
     hint, markers = _split(hint)
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin in (types.UnionType, typing.Union):
@@ -170,7 +171,7 @@ def help_text(hint: Any) -> str:  # noqa: ANN401 - any annotation
 
 
 def _parse_value(text: str) -> Any:  # noqa: ANN401 - whatever TOML can hold
-    """A TOML value; a bare word is a string, and `none` is an absent value."""
+    """A TOML value; a bare word is a string, and `none` is None."""
     if text.lower() == "none":
         return None
     try:
@@ -215,7 +216,7 @@ def _bounds(markers: Iterable[Any]) -> Iterator[tuple[Callable[[Any, Any], bool]
 
 
 class _Reader:
-    """Values from plain ones as annotations have them; collects all problems."""
+    """Converts plain values to what annotations declare, and collects all problems."""
 
     def __init__(self, accept_old: bool = False) -> None:
         self.problems: list[str] = []
@@ -262,22 +263,20 @@ class _Reader:
         if dataclasses.is_dataclass(plain):
             is_built = isinstance(value, typing.cast(type, plain))
             return value if is_built else self.build(plain, value, name + ".")
-        if origin is tuple and isinstance(value, list | tuple):
-            hints = [arguments[0]] * len(value) if arguments[-1] is Ellipsis else list(arguments)
-            is_empty = not value and any(isinstance(marker, MinLen) for marker in markers)
-            if len(hints) == len(value) and not is_empty:
-                pairs = zip(hints, value, strict=True)
-                return tuple(self.convert(each, item, name) for each, item in pairs)
-            return self._refuse(name, value, "at least one" if is_empty else describe(hint))
-        if not _is_of(plain, value):
-            return self._refuse(name, value, describe(hint))
+        if origin is tuple:
+            n_items = len(value) if isinstance(value, list | tuple) else -1
+            hints = [arguments[0]] * n_items if arguments[-1] is Ellipsis else list(arguments)
+            if n_items != len(hints):
+                return self._refuse(name, value, describe(hint))
+            if not value and any(isinstance(marker, MinLen) for marker in markers):
+                return self._refuse(name, value, "at least one")
+            return tuple(map(self.convert, hints, value, [name] * n_items))
         bounds = list(_bounds(markers))
-        if not all(compare(value, bound) for compare, bound, _ in bounds):
+        if not _is_of(plain, value) or not all(compare(value, b) for compare, b, _ in bounds):
             return self._refuse(name, value, describe(hint))
         if plain is float and not abs(value) <= sys.float_info.max:
             return self._refuse(name, value, "a finite number")
-        has_upper = any(sign.startswith("<") for _, _, sign in bounds)
-        if plain is int and not has_upper and abs(value) > MAX_INT:
+        if plain is int and not any(sign[0] == "<" for *_, sign in bounds) and abs(value) > MAX_INT:
             return self._refuse(name, value, f"at most {MAX_INT:,}")
         return float(value) if plain is float else value
 

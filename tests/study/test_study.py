@@ -26,6 +26,7 @@ from elmo.tasks import find_task
 from elmo.tasks.config import read_config
 from tests.tasks.tiny_tasks import NAMES, SMALL_TAGGER, as_columns
 
+STORED = sorted((REPOSITORY / "docs" / "results" / "runs").glob("*-[0-9].json"))
 TRAIN, DEV = "ner/wnut17/train.conll", "ner/wnut17/dev.conll"
 TINY = StudiedTask(
     *("ner", "tiny", TRAIN, DEV, DEV, ("elmo.place=input",), 2, 2, 1), also=(TRAIN,), text="wnut"
@@ -60,6 +61,12 @@ def test_the_settings_of_a_run_are_ones_that_its_task_has(run):
     assert (config.elmo is not None) == variant.has_elmo
     assert config.train.seed == run.seed
     assert config.train.train_fraction == pytest.approx(variant.share)
+
+
+@pytest.mark.parametrize("path", STORED, ids=lambda path: path.stem)
+def test_a_stored_result_is_of_its_run_by_the_setting_names_of_now(path):
+    result = json.loads(path.read_text(encoding="utf-8"))
+    assert Run(result["studied"], result["variant"], result["seed"], frozenset()).is_made_by(result)
 
 
 @pytest.mark.parametrize("task", STUDIED)

@@ -137,6 +137,24 @@ def test_a_bundled_model_needs_no_other_file(train, ner, tmp_path, elmo):
     assert list(open_task(tmp_path / "moved").predict(())) == []
 
 
+def test_a_model_with_the_setting_names_of_format_1_is_opened(train, ner, tmp_path):
+    train(ner, "train.n_epochs=1")
+    now = open_task(tmp_path / "run")
+    path = tmp_path / "run" / "model" / "task.json"
+    settings = json.loads(path.read_text())
+    assert settings["format_version"] == 2
+    settings |= {"format_version": 1, "inventory": settings.pop("vocabularies")}
+    config = settings["config"]
+    config["optimiser"] = config.pop("optimizer")
+    config["optimiser"]["clip_norm"] = config["optimiser"].pop("max_grad_norm")
+    config["optimiser"]["halve_after"] = config["optimiser"].pop("lr_plateau_patience")
+    config["train"]["share"] = config["train"].pop("train_fraction")
+    path.write_text(json.dumps(settings))
+    before = open_task(tmp_path / "run")
+    assert before.config == now.config
+    assert before.vocabularies == now.vocabularies
+
+
 def test_a_model_whose_bilm_is_gone_says_so(train, ner, tmp_path):
     train(ner, "train.n_epochs=1")
     path = tmp_path / "run" / "model" / "task.json"

@@ -5,11 +5,14 @@ import os
 import signal
 import subprocess
 import sys
+from dataclasses import dataclass
+from typing import Annotated
 
 import pytest
 
 from elmo.errors import ConfigError, WriteError
 from elmo.files.atomic import atomic_folder
+from elmo.settings import PositiveInt, Renamed, checked, to_mapping
 from elmo.training.run_folder import RunFolder
 
 IDENTITY = {"config": {"lstm": {"dim": 8}, "train": {"n_epochs": 1}}, "train_sha256": "abc"}
@@ -63,6 +66,25 @@ def test_a_run_is_resumed_with_its_own_settings_only(tmp_path):
         run.claim(wider),
     ):
         pytest.fail("another run was accepted")
+
+
+@dataclass(frozen=True, kw_only=True)
+@checked
+class TinyConfig:
+    batch_size: Annotated[PositiveInt, Renamed("n_rows")] = 32
+    dropout: float = 0.0
+
+
+def test_a_run_of_an_earlier_version_is_read_by_the_settings_of_now(tmp_path):
+    run, now = RunFolder(tmp_path), {"config": to_mapping(TinyConfig(batch_size=4))}
+    with run.claim({"config": {"batch_size": 4}}):  # `dropout` was added later
+        pass
+    with run.claim(now, TinyConfig):
+        pass
+    (tmp_path / "run.json").write_text(json.dumps({"config": {"n_rows": 4}}))
+    message = r"run\.json: config: 'n_rows' was renamed to 'batch_size'"
+    with pytest.raises(ConfigError, match=message), run.claim(now, TinyConfig):
+        pytest.fail("the old name was accepted")
 
 
 def test_a_folder_of_something_else_is_left_as_it_is(tmp_path):

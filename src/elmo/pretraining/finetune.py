@@ -66,7 +66,7 @@ def finetune(
         "train_sha256": texts.train.counts.sha256,
         "heldout_sha256": texts.heldout.counts.sha256,
     }
-    with run.claim(identity) if processes.is_first else nullcontext():
+    with run.claim(identity, PretrainConfig) if processes.is_first else nullcontext():
         if start.head is None:
             head_run = RunFolder(out / "head")
             head_run.path.mkdir(exist_ok=True)

@@ -54,7 +54,7 @@ def pretrain(
         "train_sha256": texts.train.counts.sha256,
         "heldout_sha256": texts.heldout.counts.sha256,
     }
-    with run.claim(identity) if processes.is_first else nullcontext():
+    with run.claim(identity, PretrainConfig) if processes.is_first else nullcontext():
         torch.manual_seed(config.train.seed)
         model = add_head(BiLM(config.model), texts, config)
         return Trainer(model, texts, config, run, processes, budget).fit()

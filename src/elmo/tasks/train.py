@@ -58,7 +58,7 @@ def train_task(
     for name, path in (("train", train), ("dev", dev), ("static", static)):
         identity[f"{name}_sha256"] = None if path is None else file_hash(path)
     identity["bilm_sha256"] = None if source is None else source.bilm_sha256
-    with run.claim(identity):
+    with run.claim(identity, type(config)):
         groups = [task.sampling_group(example) for example in examples["train"]]
         numbers = draw_fraction(groups, config.train.train_fraction, config.train.seed)
         learned = [examples["train"][k] for k in numbers]

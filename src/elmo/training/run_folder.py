@@ -19,6 +19,7 @@ import elmo
 from elmo.errors import ConfigError, WriteError
 from elmo.files.atomic import is_temporary, recover, write_json
 from elmo.files.locks import exclusive
+from elmo.settings import from_mapping, to_mapping
 
 LOCK = "run.lock"
 # Settings that do not affect the weights may differ when a run is resumed.
@@ -36,8 +37,14 @@ class RunFolder:
         self._result = path / "result.json"
 
     @contextmanager
-    def claim(self, identity: dict[str, Any]) -> Iterator[None]:
-        """Lock the folder for the run with this identity; a new run is recorded in `run.json`."""
+    def claim(
+        self, identity: dict[str, Any], config_kind: type[object] | None = None
+    ) -> Iterator[None]:
+        """Lock the folder for the run with this identity; a new run is recorded in `run.json`.
+
+        The settings of a recorded run are read as `config_kind`: settings that were added since
+        have their defaults, and renamed ones are an error that gives their new names.
+        """
         record = self.path / "run.json"
         try:
             self.path.mkdir(parents=True, exist_ok=True)
@@ -48,7 +55,11 @@ class RunFolder:
         with exclusive(self.path / LOCK):
             recover(self.path)
             if record.exists():
-                self._check_identity(json.loads(record.read_text(encoding="utf-8")), identity)
+                found = json.loads(record.read_text(encoding="utf-8"))
+                if config_kind is not None:
+                    config = from_mapping(config_kind, found["config"], f"{record}: config")
+                    found["config"] = to_mapping(config)
+                self._check_identity(found, identity)
             else:
                 write_json(record, identity | _environment(), durable=True)
             yield
