@@ -1,8 +1,9 @@
-"""Perplexity before and after fine-tuning on text of other kinds, as the paper's table has it.
+"""Perplexity before and after fine-tuning on task text, as in a table of the paper.
 
 Reads task text (SNLI, SQuAD questions and contexts, SST, WNUT) from a data folder, tunes a model on
 each training part for some epochs and measures it on the development part.
-usage: finetune.py MODEL --out FOLDER [--data FOLDER] [--kinds snli,sst] [--epochs 1]
+usage: python -m benchmarks.finetune MODEL --out FOLDER [--data FOLDER] [--kinds snli,sst]
+           [--epochs 1]
 """
 
 import argparse
@@ -75,7 +76,7 @@ LINES: dict[str, LineFormat] = {"sst": "tokens", "wnut": "tokens"}
 
 
 def write_lines(path: Path, lines: Iterable[str]) -> None:
-    """One text a line, each a document of its own; the same lines leave the file untouched."""
+    """One text per line, each a document of its own; the same lines leave the file untouched."""
     text = "".join(f"{line}\n\n" for line in lines if line)
     path.parent.mkdir(parents=True, exist_ok=True)
     if not path.exists() or path.read_text() != text:

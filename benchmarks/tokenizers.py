@@ -1,9 +1,9 @@
-"""Which tokenizer: agreement with UD English EWT, speed on Wikipedia text, size on disk.
+"""Tokenizers compared: agreement with UD English EWT, speed on Wikipedia text, size on disk.
 
     pip install syntok spacy uniseg nltk blingfire     # none of these is a dependency
-    python benchmarks/tokenizers.py [--split test]
+    python -m benchmarks.tokenizers [--split test]
 
-Those not installed are left out. The results and the choice are in docs/decisions.md.
+Tokenizers that are not installed are left out. docs/decisions.md has the results and the choice.
 """
 
 import argparse
@@ -23,20 +23,20 @@ Splitter = Callable[[str], list[list[Span]]]
 
 @dataclass
 class Paragraph:
-    """Gold: a text with the places of its tokens and sentences."""
+    """A gold text with the offsets of its tokens and sentences."""
 
     text: str = ""
     tokens: list[Span] = field(default_factory=list)
     sentences: list[Span] = field(default_factory=list)
 
     def add(self, form: str, parts: list[str]) -> None:
-        """Append a written word that is one token or, if they spell it, several."""
+        """Append a word of one token or, if they spell it, several."""
         for part in parts if "".join(parts) == form else [form]:
             self.tokens.append((len(self.text), len(self.text) + len(part)))
             self.text += part
 
     def penn_tokens(self) -> list[Span]:
-        """Its tokens with words such as well-known whole, as in the older treebanks."""
+        """Its tokens with hyphenated words such as well-known as one, as in older treebanks."""
         joined: list[Span] = []
         for start, end in self.tokens:
             around = self.text[start - 1 : start], self.text[end : end + 1]
@@ -51,7 +51,7 @@ class Paragraph:
 
 
 def read_xz(path: Path) -> str:
-    """The text of a packed file."""
+    """The text of an .xz file."""
     return lzma.decompress(path.read_bytes()).decode("utf-8")
 
 
@@ -75,7 +75,7 @@ def read_gold(path: Path) -> list[Paragraph]:
 
 
 def words_of(lines: list[str]) -> Iterator[tuple[str, list[str], bool]]:
-    """Each written word, its syntactic parts, and whether a space follows."""
+    """Each orthographic word, its syntactic words, and whether a space follows."""
     rows = [line.split("\t") for line in lines if not line.startswith("#")]
     forms = {row[0]: row[1] for row in rows}
     last_covered = 0
@@ -168,12 +168,12 @@ def uniseg() -> Splitter:
 
 
 def f1(gold: set[tuple[int, int, int]], found: set[tuple[int, int, int]]) -> float:
-    """Harmonic mean of precision and recall over exact places, in percent."""
+    """F1 of exact offsets, in percent."""
     return 200 * len(gold & found) / (len(gold) + len(found))
 
 
 def agreement(split: Splitter, paragraphs: list[Paragraph]) -> list[float]:
-    """F1 of tokens, of tokens with hyphenated words whole, and of sentences."""
+    """F1 of tokens, of tokens with hyphenated words as one, and of sentences."""
     found = [[spans for spans in split(paragraph.text) if spans] for paragraph in paragraphs]
     tokens = {(k, *span) for k, text in enumerate(found) for spans in text for span in spans}
     sentences = {(k, spans[0][0], spans[-1][1]) for k, text in enumerate(found) for spans in text}
@@ -193,7 +193,7 @@ def installed_megabytes(names: list[str]) -> float:
 
 
 def main() -> None:
-    """Print a row a tokenizer."""
+    """Print one row per tokenizer."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--split", default="dev", choices=["dev", "test"])
     paragraphs = read_gold(DATA / "pos" / "ud-ewt" / f"{parser.parse_args().split}.conllu.xz")

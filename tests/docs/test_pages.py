@@ -127,7 +127,7 @@ def test_commands_are_found_wherever_they_stand():
         ["score", "-", "-m", "model"],
         ["pretrain", "--out", "run"],
     ]
-    assert not commands_of(Block("sh", "pip install elmo\npython -m benchmarks.state\n", 1))
+    assert not commands_of(Block("sh", "pip install elmo\npython -m benchmarks.carried_state\n", 1))
 
 
 def test_few_blocks_are_left_out_and_say_why():

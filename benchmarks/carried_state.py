@@ -1,9 +1,10 @@
-"""What it costs not to carry state: stateless vectors against those of the originals' way.
+"""Vectors with and without carried LSTM state: cosines of `state="fresh"`, `warm` and `carry`.
 
-usage: python -m benchmarks.state [MODEL SENTENCES.txt] [--batch 32] [--most 500]
+usage: python -m benchmarks.carried_state [MODEL SENTENCES.txt] [--batch 32] [--most 500]
 Without arguments: both golden sets of ../shared, in their own batches of three. SENTENCES.txt has a
-sentence a line, tokens by spaces; .xz too. Prints mean cosines: of whole vectors by layer, and of
-each direction's half by how far it has read, since state comes in where a direction starts.
+sentence per line, tokens separated by spaces; .xz too. Prints mean cosines: of whole vectors by
+layer, and of each direction's half by the number of tokens read, as state matters most at the
+start.
 """
 
 import argparse

@@ -1,10 +1,10 @@
-"""Which graph to make of an index's words: number type, links and expansion against recall.
+"""Recall and time of nearest-neighbor graphs by number type, connectivity and expansion.
 
-usage: python -m benchmarks.graphs INDEX MODEL [--queries 300]
-INDEX is a folder of `elmo index`. Links its top layer anew each way, asks for some of its own
-words, and prints seconds and milliseconds of one core (so it can run on a busy machine) and
-recall@10: of what the graph says, and after what it found is compared again with the vectors. Last,
-how many of a word's nearest are the same word, by how often it comes.
+usage: python -m benchmarks.index_graphs INDEX MODEL [--queries 300]
+INDEX is a folder of `elmo index`. Builds graphs of its top layer, searches for some of its own
+words, and prints CPU seconds (so it can run on a busy machine) and recall@10, before and after the
+results are ranked again by the exact vectors. Last, how many of the nearest words are the same word
+form, by its frequency.
 """
 
 import argparse

@@ -1,9 +1,10 @@
-"""Held-out perplexity of several training runs against time, as one picture and a table.
+"""Held-out perplexity of pre-training runs against time, as a plot and a table.
 
-usage: curves.py PICTURE.png RUN [RUN ...], where a run is the folder that `elmo pretrain` made
+usage: python -m benchmarks.perplexity_curves PLOT.png RUN [RUN ...]
+A run is a folder of `elmo pretrain`.
 """
 
-import sys
+import argparse
 from pathlib import Path
 
 from matplotlib.figure import Figure
@@ -12,12 +13,15 @@ from elmo.training.metrics import read_metrics
 
 
 def main() -> None:
-    """Draw the runs."""
-    picture, *runs = map(Path, sys.argv[1:])
+    """Plot the runs, and print a row for each."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("plot", type=Path)
+    parser.add_argument("runs", type=Path, nargs="+")
+    settings = parser.parse_args()
     figure = Figure(figsize=(7, 4.5), layout="constrained")
     axes = figure.subplots()
     print("| run | minutes | tokens | forward | backward | mean |\n|---|---|---|---|---|---|")
-    for run in runs:
+    for run in settings.runs:
         lines = read_metrics(run / "metrics.jsonl")
         measured = [line for line in lines if "heldout_mean" in line]
         minutes = [line["seconds"] / 60 for line in measured]
@@ -30,7 +34,7 @@ def main() -> None:
         )
     axes.set(xlabel="minutes", ylabel="held-out perplexity, mean of both directions", yscale="log")
     axes.legend()
-    figure.savefig(picture, dpi=120)
+    figure.savefig(settings.plot, dpi=120)
 
 
 if __name__ == "__main__":

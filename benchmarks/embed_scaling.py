@@ -1,11 +1,11 @@
-"""How embedding a corpus grows with workers: processes of this machine, and actors of Ray.
+"""Speed of embedding a corpus by number of workers: local processes, and Ray actors.
 
-usage: python -m benchmarks.scaling [--text FILE] [--tokens 200000] [--size small] [--rounds 2]
-                                    [--json docs/benchmarks/scaling.json]
+usage: python -m benchmarks.embed_scaling [--text FILE] [--tokens 200000] [--size small]
+           [--rounds 2] [--json docs/benchmarks/scaling.json]
 Embeds the same text (default: the held-out Wikipedia of ../shared) with random weights of a
-released size into Parquet shards of float16, each way in turns, and keeps the best round of each.
-"all" has everything in it, from reading the corpus to the last shard; "writing" counts from when
-the first shard is done, so without the start of processes and of Ray. For a quiet machine.
+released size into Parquet shards of float16, in turns, and keeps the best round of each. "all" is
+from reading the corpus to the last shard; "writing" starts when the first shard is done, so it
+leaves out the start of processes and of Ray. Needs an idle machine.
 """
 
 import argparse

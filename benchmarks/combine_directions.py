@@ -1,8 +1,8 @@
-"""How best to say in one number what both directions expect: perplexity of each way, held-out text.
+"""Perplexity of ways to combine the word probabilities of both directions, on held-out text.
 
-usage: python -m benchmarks.combined MODEL TEXT [--sentences 500]
-Each way gives a distribution over all words but the markers at every place; lower is better.
-`prior` divides by the log-uniform distribution of ranks, which a sorted vocabulary nearly has.
+usage: python -m benchmarks.combine_directions MODEL TEXT [--sentences 500]
+Each way gives a distribution over all words except the markers at every position; lower is better.
+`prior` is the log-uniform distribution of ranks, which approximates word frequencies.
 """
 
 import argparse
@@ -39,7 +39,7 @@ def ways(forward: Tensor, backward: Tensor) -> dict[str, Tensor]:
 
 
 def main() -> None:
-    """Measure and print, best first."""
+    """Print the perplexity of each way, best first."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("model", type=Path)
     parser.add_argument("text", type=Path)
@@ -48,7 +48,7 @@ def main() -> None:
     elmo = Elmo.load(chosen.model)
     head, vocabulary = elmo.model.head, elmo.model.vocabulary
     if head is None or vocabulary is None:
-        raise SystemExit(f"{chosen.model} has no head")
+        raise SystemExit(f"{chosen.model} has no softmax")
     every = (s.tokens for line in read_lines(chosen.text) for s in split_text(line))
     sentences = list(islice(every, chosen.sentences))
     nats: dict[str, float] = defaultdict(float)

@@ -1,6 +1,6 @@
-"""What DDP sends in a step of pre-training, for each size: computed, nothing is run.
+"""Bytes that DDP sends in a step of pre-training, computed for each size without running it.
 
-usage: python -m benchmarks.traffic [--processes 8] [--tokens-per-process 4096] [--words 793471]
+usage: python -m benchmarks.ddp_traffic [--processes 8] [--tokens-per-process 4096] [--words 793471]
                                     [--negatives 8192]
 Dense gradients are all-reduced by DDP; of the sampled softmax only touched rows are, after a map of
 which these are (`processes.average_gradients`). A ring sends 2 (n - 1) / n of what it reduces from

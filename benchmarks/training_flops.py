@@ -1,7 +1,8 @@
-"""Operations that training takes, by arithmetic alone: what docs/pretraining.md estimates with.
+"""FLOPs of training per token, computed from the sizes, for the estimates of docs/pretraining.md.
 
-Counts multiplications and additions of the products of one token, forward, and three times that for
-a training step. usage: python -m benchmarks.operations [SIZE ...] [--teraflops PEAK --share SHARE]
+Counts multiplications and additions of the matrix products of one token in the forward pass, and
+three times that for a training step.
+usage: python -m benchmarks.training_flops [SIZE ...] [--teraflops PEAK --share SHARE]
 """
 
 import argparse
