@@ -5,13 +5,13 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 bin=$PWD/.venv/bin
 rm -rf build/wheel && mkdir -p build/wheel/raw
-"$bin/python" -m build --outdir build/wheel/raw . >build/wheel/build.log
+"$bin/python" -m build --outdir build/wheel/raw . >build/wheel/build.log 2>&1
 
 # The tag that says how old a Linux may be.
 raw=$(ls build/wheel/raw/*.whl)
 if [[ $raw == *linux_* ]]; then
   "$bin/auditwheel" show "$raw"
-  "$bin/auditwheel" repair --wheel-dir build/wheel "$raw" >/dev/null 2>&1
+  PATH="$bin:$PATH" "$bin/auditwheel" repair --wheel-dir build/wheel "$raw"
 else
   cp "$raw" build/wheel
 fi
