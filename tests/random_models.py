@@ -105,8 +105,8 @@ def write_files(folder, options, weights):
 
 def build_bilm(options, weights):
     """The package's network with these weights, read as from a file."""
-    config = bilm_options.read_options(json.dumps(options), "options.json")
-    state = bilm_hdf5.read_weights(hdf5_bytes(weights), config, "weights.hdf5")
+    config = bilm_options.read_options(options, "options.json")
+    config, state = bilm_hdf5.read_weights(hdf5_bytes(weights), config, "weights.hdf5")
     return model_folder.assemble(config, state, "weights.hdf5")
 
 

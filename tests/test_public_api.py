@@ -82,7 +82,7 @@ def test_keys_of_a_model_folder_are_those_of_its_version(elmo, tmp_path):
         "model.safetensors",
     }
     config = json.loads((tmp_path / "model" / "config.json").read_text())
-    assert set(config) == {"format_version", "bilm", "head"}
+    assert set(config) == {"format_version", "bilm", "head", "mixes"}
     assert set(config["bilm"]) == {"char_cnn", "lstm", "directions", "lexicon"}
 
 

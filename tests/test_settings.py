@@ -67,7 +67,7 @@ def test_presets_survive_json(size):
 
 @given(options())
 def test_any_config_survives_json(drawn):
-    config = bilm_options.read_options(json.dumps(drawn), "options.json")
+    config = bilm_options.read_options(drawn, "options.json")
     assert from_mapping(BiLMConfig, json.loads(json.dumps(to_mapping(config))), "x") == config
 
 

@@ -23,7 +23,7 @@ from elmo.inference.occurrence import Occurrence
 from elmo.inference.results import Embedded, Layers, Scored, layer_weights
 from elmo.inference.scoring import Scorer, Substitute
 from elmo.models import formats, model_folder
-from elmo.models.model_folder import Model
+from elmo.models.model_folder import Mix, Model
 from elmo.network.bilm import BiLM
 from elmo.text.batches import windows
 from elmo.text.lines import Text, as_sentences, check_tokens
@@ -102,6 +102,11 @@ class Elmo:
     def output_dim(self) -> int:
         """Width of a token's vector."""
         return self.bilm.config.output_dim
+
+    @property
+    def mixes(self) -> dict[str, Mix]:
+        """The learned sums of the layers that came with the model, by their names."""
+        return {mix.name: mix for mix in self.model.mixes}
 
     @overload
     def embed(  # type: ignore[overload-overlap] # a str is a sequence of str, but the first fits it

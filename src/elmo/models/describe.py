@@ -23,12 +23,15 @@ def describe(
         "path": str(path),
         "kind": source.kind,
         "weights": source.weights.name,
-        "sha256": file_hash(source.weights),
-        "bytes": source.weights.stat().st_size,
+        "archive": None if source.archive is None else source.archive.name,
+        "note": source.note,
+        "sha256": file_hash(source.file),
+        "bytes": source.file.stat().st_size,
         "n_parameters": model.bilm.n_parameters,
         "n_layers": config.lstm.n_layers + 1,
         "output_dim": config.output_dim,
         "n_output_words": None if model.vocabulary is None else len(model.vocabulary),
+        "mixes": [mix.name for mix in model.mixes],
         **dict(_flatten(to_mapping(config), "")),
     }
 

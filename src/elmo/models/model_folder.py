@@ -36,12 +36,28 @@ class HeadSettings:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Mix:
+    """A learned sum of the layers that came with a model: gamma * sum_j softmax(weights)_j h_j."""
+
+    name: str
+    weights: tuple[float, ...]  # one for each layer, before the softmax
+    gamma: float
+
+    @property
+    def layers(self) -> list[float]:
+        """The factor of each layer, for `Embedded.vectors` and all that takes layer weights."""
+        shares = torch.softmax(torch.tensor(self.weights), dim=0)
+        return (self.gamma * shares).tolist()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class ModelSettings:
     """What a model's config.json says."""
 
     format_version: int = FORMAT_VERSION
     bilm: BiLMConfig
     head: HeadSettings | None = None
+    mixes: tuple[Mix, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -51,6 +67,7 @@ class Model:
     bilm: BiLM
     head: Head | None = None
     vocabulary: Vocabulary | None = None
+    mixes: tuple[Mix, ...] = ()
 
 
 def save(
@@ -67,7 +84,7 @@ def save(
     if model.head is not None and model.vocabulary is not None:
         state |= {f"head.{name}": tensor for name, tensor in model.head.state_dict().items()}
         head = HeadSettings(kind=model.head.kind, n_words=len(model.vocabulary))
-    settings = to_mapping(ModelSettings(bilm=model.bilm.config, head=head))
+    settings = to_mapping(ModelSettings(bilm=model.bilm.config, head=head, mixes=model.mixes))
     with atomic_folder(folder, durable=True) as temporary:
         if head is not None and model.vocabulary is not None:
             model.vocabulary.write(temporary / VOCABULARY)
@@ -86,7 +103,7 @@ def load(folder: Path) -> Model:
     lexicon = Lexicon.read(folder, settings.bilm.lexicon)
     bilm = assemble(settings.bilm, state["bilm"], where, lexicon)
     if settings.head is None:
-        return Model(bilm)
+        return Model(bilm, mixes=settings.mixes)
     vocabulary = Vocabulary.read(folder / VOCABULARY)
     if len(vocabulary) != settings.head.n_words:
         raise CheckpointError(
@@ -96,7 +113,7 @@ def load(folder: Path) -> Model:
     with torch.device("meta"):
         head = build_head(settings.head.kind, len(vocabulary), settings.bilm.lstm.projection_dim)
     fill(head, state["head"], where)
-    return Model(bilm, head.eval(), vocabulary)
+    return Model(bilm, head.eval(), vocabulary, settings.mixes)
 
 
 def assemble(
@@ -119,6 +136,9 @@ def fill(module: nn.Module, state: Mapping[str, Tensor], where: str) -> None:
                 f"{where}: tensor {name} has shape {found.get(name, 'none (missing)')}, expected "
                 f"{expected.get(name, 'no such tensor')}; use the config.json of these weights"
             )
+    for name, tensor in state.items():
+        if not torch.isfinite(tensor).all():
+            raise CheckpointError(f"{where}: tensor {name} holds NaN or Inf, expected numbers")
     module.load_state_dict(
         {name: tensor.to(torch.float32) for name, tensor in state.items()}, assign=True
     )
@@ -134,7 +154,7 @@ def read_settings(folder: Path) -> ModelSettings:
     path = folder / CONFIG
     try:
         settings = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise CheckpointError(
             f"{path}: cannot be read ({error}); expected a model's settings; name a model folder"
         ) from error

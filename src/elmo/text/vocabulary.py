@@ -5,7 +5,6 @@ Out: a `Vocabulary` that maps words to ids. The first three words are the senten
 unknown word; a token that is spelled like one of them is an unknown word, never a marker.
 """
 
-import zipfile
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -40,9 +39,11 @@ class Vocabulary:
 
     @staticmethod
     def read(path: Path) -> "Vocabulary":
-        """Read a file with one word per line."""
+        """Read a file with one word per line; text may spell a reserved word, so it may be twice."""
+        words = read_list(path)
+        check_words(path, words[len(RESERVED) :], 1 + len(RESERVED))
         try:
-            return Vocabulary(read_list(path))
+            return Vocabulary(words)
         except DataError as error:
             raise DataError(f"{path}: {error}") from error
 
@@ -76,8 +77,10 @@ class Vocabulary:
         return numbers
 
 
-def read_list(path: Path | zipfile.Path) -> list[str]:
+def read_list(path: Path) -> list[str]:
     """The lines of a file with one word, or one character, per line."""
+    if not path.is_file():  # a pipe or a device has no end
+        raise DataError(f"{path}: cannot be read, expected a vocabulary with one word per line")
     try:
         text = path.read_bytes().decode("utf-8")  # as bytes: "\r" may be part of a word
     except OSError as error:
@@ -89,6 +92,20 @@ def read_list(path: Path | zipfile.Path) -> list[str]:
         raise DataError(f"{path}: not UTF-8 text ({error}); name a vocabulary file") from error
     # Not splitlines(): a word may contain one of Unicode's other line ends.
     return text.removesuffix("\n").split("\n")
+
+
+def check_words(where: object, words: Iterable[str], first_line: int = 1) -> None:
+    """Refuse lists with a blank line, a zero byte or a word twice, with the line."""
+    lines: dict[str, int] = {}
+    for line, word in enumerate(words, first_line):
+        if not word or "\0" in word:
+            found = "a zero byte" if word else "a blank line"
+            raise DataError(f"{where}:{line}: {found}, expected a word")
+        if word in lines:
+            raise DataError(
+                f"{where}:{line}: {word!r} is also line {lines[word]}, expected each word once"
+            )
+        lines[word] = line
 
 
 def write_list(path: Path, words: Iterable[str]) -> None:

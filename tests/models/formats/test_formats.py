@@ -65,7 +65,7 @@ def test_official_files_come_back_from_a_folder_bit_for_bit(tmp_path_factory, dr
     assert_same_datasets(place / "back" / "weights.hdf5", weights)
     read = bilm_options.read_options
     back = (place / "back" / "options.json").read_text()
-    assert read(back, "back") == read(json.dumps(drawn), "given")
+    assert read(json.loads(back), "back") == read(drawn, "given")
 
 
 @pytest.mark.parametrize("name", ["bilm-tf", "allennlp"])
@@ -139,7 +139,7 @@ def test_a_file_without_the_usual_ending_is_known_by_its_content(official):
     ],
 )
 def test_options_left_out_mean_what_they_mean_to_the_original(tiny_options, change, expected):
-    lstm = bilm_options.read_options(json.dumps({**tiny_options, **change}), "x").lstm
+    lstm = bilm_options.read_options({**tiny_options, **change}, "x").lstm
     found = (lstm.n_layers, lstm.cell_clip, lstm.projection_clip, lstm.has_skip_connections)
     assert found == expected
 
@@ -147,14 +147,14 @@ def test_options_left_out_mean_what_they_mean_to_the_original(tiny_options, chan
 @pytest.mark.parametrize("n_characters", [261, 262])
 def test_nobody_needs_to_count_characters(tiny_options, n_characters):
     tiny_options["char_cnn"]["n_characters"] = n_characters
-    config = bilm_options.read_options(json.dumps(tiny_options), "x")
+    config = bilm_options.read_options(tiny_options, "x")
     assert json.loads(bilm_options.write_options(config))["char_cnn"]["n_characters"] == 262
 
 
 @pytest.mark.parametrize("size", ["original", "medium", "small", "tiny"])
 def test_presets_survive_options_json(size):
     config = preset(size)
-    assert bilm_options.read_options(bilm_options.write_options(config), "x") == config
+    assert bilm_options.read_options(json.loads(bilm_options.write_options(config)), "x") == config
 
 
 def test_max_characters_of_the_options_is_honored(tiny_options, tiny_weights):
@@ -189,7 +189,7 @@ def test_missing_options_are_told(official):
     official.with_name("options.json").unlink()
     assert "no options.json beside it" in refused(official)
     given_options = official.with_name("mine.json")
-    assert "mine.json: cannot be read" in refused(official, options=given_options)
+    assert "mine.json: no such file" in refused(official, options=given_options)
 
 
 @pytest.mark.parametrize("n_bytes", [0, 100, 5_000, 40_000])
@@ -205,7 +205,7 @@ def test_no_damage_to_a_file_gives_anything_but_weights_or_one_line(tiny_weights
     for place in data.draw(st.lists(places | st.integers(0, 3000), max_size=20)):
         content[place] = data.draw(st.integers(0, 255))
     content = content[: data.draw(st.just(len(content)) | places)]
-    config = bilm_options.read_options(json.dumps(tiny_options_of(tiny_weights)), "options.json")
+    config = bilm_options.read_options(tiny_options_of(tiny_weights), "options.json")
     message = "weights.hdf5: "
     try:
         bilm_hdf5.read_weights(io.BytesIO(content), config, "weights.hdf5")
@@ -272,9 +272,6 @@ def test_options_that_contradict_the_weights_are_told(
 @pytest.mark.parametrize(
     ("group", "change", "told"),
     [
-        ("lstm", {"projecton_dim": 8}, "unknown key 'projecton_dim' (did you mean 'projection_"),
-        ("char_cnn", {"filter": 8}, "unknown key 'filter' (did you mean 'filters'?)"),
-        ("char_cnn", {"zzz": 8}, "unknown key 'zzz' (expected filters, "),
         ("char_cnn", {"activation": "gelu"}, "activation is 'gelu', expected relu or tanh"),
         ("char_cnn", {"embedding": 16}, "embedding is 16, expected {'dim': N}"),
         (
@@ -315,10 +312,10 @@ def test_a_zip_that_points_out_of_itself_is_refused(official, tmp_path, name):
 @pytest.mark.parametrize(
     ("members", "told"),
     [
-        ([], "0 members end with .hdf5 or .h5"),
-        (["weights.hdf5"], "0 members end with options.json"),
-        (["options.json"], "0 members end with .hdf5 or .h5"),
-        (["a/weights.hdf5", "b/weights.hdf5", "options.json"], "2 members end with .hdf5"),
+        ([], "0 models inside"),
+        (["weights.hdf5"], "no options.json beside it"),
+        (["options.json"], "0 models inside"),
+        (["a/weights.hdf5", "b/weights.hdf5", "options.json"], "2 models inside"),
     ],
 )
 def test_a_zip_without_one_model_is_told(official, tmp_path, members, told):
@@ -352,7 +349,7 @@ def test_a_folder_that_is_no_model_is_told(tmp_path):
         file["0"] = np.zeros((3, 4))
     with h5py.File(tmp_path / "more.h5", "w") as file:
         file["0"] = np.zeros((3, 4))
-    assert "found: none" in refused(tmp_path)
+    assert "0 of its HDF5 files hold a network" in refused(tmp_path)
 
 
 def test_a_folder_with_a_cache_of_vectors_beside_the_weights_is_a_model(official):

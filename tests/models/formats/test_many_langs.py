@@ -208,13 +208,13 @@ def _change(group, **values):
         (_add_tensor, r"tensor forward_layer_2\.x is not in a model"),
         (_shorten("encoder.pkl"), "encoder.pkl: cannot be read"),
         (lambda folder: (folder / "encoder.pkl").write_bytes(b""), "encoder.pkl: cannot be read"),
-        (lambda folder: (folder / "word.dic").unlink(), "word.dic: cannot be read"),
+        (lambda folder: (folder / "word.dic").unlink(), "word.dic: no such file"),
         (lambda folder: write_dictionary(folder / "word.dic", ["a"]), "no entry '<bos>'"),
         (
             lambda folder: write_dictionary(
                 folder / "word.dic", ["<oov>", "<bos>", "<eos>", "<pad>", "a"]
             ),
-            "10 rows, expected 5",
+            r"shape \(10, 5\), expected 5 rows",
         ),
         (
             lambda folder: (folder / "char.dic").write_text("a\tb\tc\n"),
@@ -224,8 +224,11 @@ def _change(group, **values):
             lambda folder: (folder / "char.dic").write_text("<bos>\t7\n"),
             "char.dic: no entry '<eos>'",
         ),
-        (lambda folder: (folder / "tiny.json").unlink(), "tiny.json: cannot be read"),
-        (lambda folder: (folder / "tiny.json").write_text("[]"), "no group 'token_embedder'"),
+        (lambda folder: (folder / "tiny.json").unlink(), "tiny.json: no such file"),
+        (
+            lambda folder: (folder / "tiny.json").write_text("[]"),
+            "tiny.json: list, expected the config",
+        ),
         (_change("encoder", name="lstm"), "expected 'cnn' and 'elmo'"),
         (_change("encoder", dim=None), "dim is None, expected int"),
         (_change("encoder", dim=9), r"input_weight has shape \(28, 6\), expected"),

@@ -1,11 +1,11 @@
 """Foreign formats, a file each; and which of them a path is.
 
-In: the path of a folder, of weights, of a checkpoint or of a zip archive. Out: a `Model`.
+In: the path of a folder, of weights, of a checkpoint or of an archive. Out: a `Model`.
 """
 
-import zipfile
+import warnings
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -17,18 +17,28 @@ from elmo.errors import CheckpointError, ConfigError
 from elmo.files.atomic import atomic_write
 from elmo.models import model_folder
 from elmo.models.formats import (
+    allennlp,
     bilm_hdf5,
     bilm_options,
+    hdf5,
     many_langs,
     tf_checkpoint,
     token_cache,
-    zipped,
 )
+from elmo.models.formats.archives import Archive, Member, is_archive
+from elmo.models.formats.sources import AnyPath, files_like
+from elmo.models.formats.word_list import read_word_list
 from elmo.models.model_folder import Model
 from elmo.network.softmax import build_head
-from elmo.text.vocabulary import Vocabulary
 
-Kind = Literal["folder", "official", "many-langs", "tf-checkpoint", "token-cache", "zip"]
+Kind = Literal[
+    "folder", "official", "many-langs", "tf-checkpoint", "tf-hub", "allennlp", "token-cache"
+]
+OPTIONS = ("*options*.json", "*options_file")  # AllenNLP puts files of its config into archives so
+AS_RELEASED = (
+    "without options: sizes are those of the tensors; clips of 3, skip connections, relu and 50 "
+    "characters are assumed, as in all released models"
+)
 
 
 @dataclass(frozen=True)
@@ -36,75 +46,90 @@ class Source:
     """What a path was found to be, and the files that belong to it."""
 
     kind: Kind
-    weights: Path
-    options: Path | None = None
-    vocabulary: Path | None = None
+    weights: AnyPath
+    options: AnyPath | None = None
+    vocabulary: AnyPath | None = None
+    archive: Path | None = None  # in which all of these are
+    note: str | None = None  # what a reader should know of the choice
+
+    @property
+    def file(self) -> Path:
+        """The file on disk that holds the weights."""
+        if self.archive is not None:
+            return self.archive
+        assert isinstance(self.weights, Path)
+        return self.weights
 
 
 def find(path: Path, options: Path | None = None, vocabulary: Path | None = None) -> Source:
     """Say what a path, or the name of a shipped model, is, without reading weights."""
     path = models.locate(path)
-    prefix = tf_checkpoint.find_prefix(path) if not _is_model_folder(path) else None
-    if prefix is not None:
-        weights = tf_checkpoint.data_file(prefix)
-        words = vocabulary or _vocabulary_beside(prefix)
-        return Source("tf-checkpoint", weights, options or _options_beside(prefix), words)
-    if not path.exists():
-        raise CheckpointError(
-            f"{path}: no such file or folder, expected a model folder, a weights.hdf5, a .zip "
-            f"or {models.ENGLISH!r}; name one that is there"
-        )
     if path.is_dir():
-        return _find_in_folder(path, options, vocabulary)
-    if path.suffix in bilm_hdf5.ENDINGS or h5py.is_hdf5(path):
-        return _find_hdf5(path, options, vocabulary)
-    if zipfile.is_zipfile(path):
-        return Source("zip", path, options)
-    raise CheckpointError(
-        f"{path}: no model, expected a model folder, a weights.hdf5 or a .zip that holds one; "
-        "name one of these"
-    )
+        source = _find_in_folder(path, options, vocabulary)
+    elif (prefix := tf_checkpoint.find_prefix(path)) is not None:
+        source = _find_checkpoint(prefix, options, vocabulary)
+    elif not path.is_file():
+        what = "not a plain file" if path.exists() else "no such file or folder"
+        raise CheckpointError(
+            f"{path}: {what}, expected a model folder, a weights.hdf5, an archive or "
+            f"{models.ENGLISH!r}"
+        )
+    elif path.suffix in hdf5.ENDINGS or h5py.is_hdf5(path):
+        source = _find_hdf5(path, options, vocabulary)
+    elif is_archive(path):
+        return _find_in_archive(path, options, vocabulary)
+    elif allennlp.is_weights(path):
+        source = Source("allennlp", path, options)
+    else:
+        source = None
+    if source is None:
+        raise CheckpointError(
+            f"{path}: no model, expected a model folder, a weights.hdf5, a weights.th, or an "
+            "archive that holds one"
+        )
+    return source
 
 
 def read(path: Path, options: Path | None = None, vocabulary: Path | None = None) -> Model:
     """Open any model; `vocabulary` is for those that know words by a file beside them."""
-    path = models.locate(path)
     source = find(path, options, vocabulary)
     if vocabulary is not None and source.vocabulary is None:
         raise ConfigError(
             f"{path}: a vocabulary for a model that has no use for one, expected none; leave "
             f"{vocabulary} out, or give the softmax too"
         )
+    if source.note is not None and source.note != AS_RELEASED:
+        warnings.warn(f"{path}: {source.note}", stacklevel=2)
     if source.kind == "folder":
-        return model_folder.load(path)
-    if source.kind == "zip":
-        return zipped.read(path, source.options)
+        return model_folder.load(source.file.parent)
     if source.kind == "many-langs":
-        return many_langs.read(path, source.options)
+        return many_langs.read(source.weights.parent, source.options)
     if source.kind == "token-cache":
-        return token_cache.read(path, source.vocabulary)
-    assert source.options is not None
-    if source.kind == "tf-checkpoint":
-        prefix = tf_checkpoint.find_prefix(path)
+        return token_cache.read(source.weights, source.vocabulary)
+    if source.kind == "allennlp":
+        return allennlp.read(source.weights, source.options)
+    if source.kind in ("tf-checkpoint", "tf-hub"):
+        prefix = tf_checkpoint.find_prefix(source.weights)
         assert prefix is not None
         return tf_checkpoint.read(prefix, source.options, source.vocabulary)
+    assert source.options is not None
     return bilm_hdf5.read(source.weights, source.options, source.vocabulary)
 
 
 def attach_softmax(model: Model, softmax: Path, vocabulary: Path) -> Model:
     """A model with the output words that were released, or kept, in files of their own."""
-    words = Vocabulary.read(vocabulary)
+    words = read_word_list(vocabulary)
     projection_dim = model.bilm.config.lstm.projection_dim
-    state = bilm_hdf5.read_softmax(softmax, len(words), projection_dim)
+    state = bilm_hdf5.read_softmax(softmax, words, projection_dim)
     with torch.device("meta"):
-        head = build_head("full", len(words), projection_dim)
+        head = build_head("full", len(words.vocabulary), projection_dim)
     model_folder.fill(head, state, str(softmax))
-    return Model(model.bilm, head.eval(), words)
+    return replace(model, head=head.eval(), vocabulary=words.vocabulary)
 
 
 def write(path: Path, model: Model, *, is_half: bool = False) -> None:
     """Write a model: as official files if the path ends like one, else as a folder of ours."""
-    if path.suffix in bilm_hdf5.ENDINGS:
+    if path.suffix in hdf5.ENDINGS:
         write_official(path, model)
     else:
         model_folder.save(path, model, dtype=torch.float16 if is_half else torch.float32)
@@ -126,8 +151,23 @@ def write_official(weights: Path, model: Model) -> None:
             files.enter_context(atomic_write(path)).write_bytes(text.encode("utf-8"))
 
 
-def _is_model_folder(path: Path) -> bool:
-    return model_folder.is_model_folder(path) or many_langs.is_model(path)
+def _find_in_archive(path: Path, options: Path | None, vocabulary: Path | None) -> Source:
+    """The one model of an archive, in whichever of its folders."""
+    found: list[Source] = []
+    folders = Archive(path).folders()
+    while folders:
+        folder = folders.pop(0)
+        source = _find_kind(folder, options, vocabulary)
+        if source is not None:
+            found.append(source)
+            folders = [f for f in folders if folder.inside not in f.inside.parents]
+    if len(found) != 1:
+        names = ", ".join(str(source.weights) for source in found) or "none"
+        raise CheckpointError(
+            f"{path}: {len(found)} models inside ({names}), expected one; unpack it and name the "
+            "folder"
+        )
+    return replace(found[0], archive=path)
 
 
 def _find_in_folder(folder: Path, options: Path | None, vocabulary: Path | None) -> Source:
@@ -138,12 +178,46 @@ def _find_in_folder(folder: Path, options: Path | None, vocabulary: Path | None)
                 f"{model_folder.CONFIG}; leave the options out"
             )
         return Source("folder", folder / model_folder.WEIGHTS)
+    source = _find_kind(folder, options, vocabulary)
+    if source is None:
+        raise CheckpointError(
+            f"{folder}: not a model folder; expected {model_folder.CONFIG} and "
+            f"{model_folder.WEIGHTS}, or one official weights file"
+        )
+    return source
+
+
+def _find_kind(
+    folder: AnyPath, options: AnyPath | None, vocabulary: AnyPath | None
+) -> Source | None:
+    """What the files of a folder are together; the HDF5 is what people mean where it is there."""
     if many_langs.is_model(folder):
         return Source("many-langs", folder / many_langs.LSTMS, options)
-    return _find_hdf5(_weights_in(folder), options, vocabulary)
+    if (weights := allennlp.find_weights(folder)) is not None:
+        options = options or next(iter(_options_in(weights)), None)
+        return Source("allennlp", weights, options, note=None if options else AS_RELEASED)
+    prefix = tf_checkpoint.find_prefix(folder)
+    weights = _weights_in(folder)
+    if weights is None:
+        return None if prefix is None else _find_checkpoint(prefix, options, vocabulary)
+    source = _find_hdf5(weights, options, vocabulary)
+    if prefix is None:
+        return source
+    note = f"{weights.name} is read; the checkpoint {prefix.name} beside it is not"
+    return replace(source, note=note)
 
 
-def _find_hdf5(weights: Path, options: Path | None, vocabulary: Path | None) -> Source:
+def _find_checkpoint(
+    prefix: AnyPath, options: AnyPath | None, vocabulary: AnyPath | None
+) -> Source:
+    weights = tf_checkpoint.data_file(prefix)
+    if tf_checkpoint.is_module(prefix):
+        return Source("tf-hub", weights, options, note=None if options else AS_RELEASED)
+    words = vocabulary or _vocabulary_beside(prefix)
+    return Source("tf-checkpoint", weights, options or _options_beside(prefix), words)
+
+
+def _find_hdf5(weights: AnyPath, options: AnyPath | None, vocabulary: AnyPath | None) -> Source:
     if token_cache.is_cache(weights):
         return Source("token-cache", weights, None, vocabulary or _vocabulary_beside(weights))
     options = options or _options_beside(weights)
@@ -152,26 +226,29 @@ def _find_hdf5(weights: Path, options: Path | None, vocabulary: Path | None) -> 
     return Source("official", weights, options, vocabulary or _vocabulary_beside(weights))
 
 
-def _weights_in(folder: Path) -> Path:
-    found = sorted(p for p in folder.iterdir() if p.suffix in bilm_hdf5.ENDINGS)
-    networks = [p for p in found if bilm_hdf5.has_official_layout(p)]
-    if len(networks) == 1:
-        return networks[0]
+def _weights_in(folder: AnyPath) -> AnyPath | None:
+    """The HDF5 file with a network; softmaxes and caches of vectors may be beside it."""
+    found = files_like(folder, *(f"*{ending}" for ending in hdf5.ENDINGS))
     if len(found) == 1:
         return found[0]  # broken perhaps: the reader says how
-    names = ", ".join(p.name for p in networks) or "none"
+    networks = [path for path in found if bilm_hdf5.has_official_layout(path)]
+    if len(networks) == 1:
+        return networks[0]
+    if not found:
+        return None
+    names = ", ".join(path.name for path in networks or found)
     raise CheckpointError(
-        f"{folder}: not a model folder; expected {model_folder.CONFIG} and {model_folder.WEIGHTS}, "
-        f"or one official weights file (found: {names}); name a model folder or the file itself"
+        f"{folder}: {len(networks)} of its HDF5 files hold a network, expected one ({names}); name "
+        "the file itself"
     )
 
 
-def _options_beside(weights: Path) -> Path:
-    namesake = weights.with_name(weights.name.replace("weights", "options")).with_suffix(".json")
-    for candidate in (namesake, weights.with_name("options.json")):
+def _options_beside(weights: AnyPath) -> AnyPath:
+    namesake = weights.name.replace("weights", "options").rpartition(".")[0] + ".json"
+    for candidate in (weights.with_name(namesake), weights.with_name("options.json")):
         if candidate.is_file():
             return candidate
-    others = sorted(weights.parent.glob("*options*.json"))
+    others = _options_in(weights)
     if len(others) == 1:
         return others[0]
     found = ", ".join(other.name for other in others) or "none"
@@ -181,10 +258,19 @@ def _options_beside(weights: Path) -> Path:
     )
 
 
-def _vocabulary_beside(weights: Path) -> Path | None:
-    found = sorted(weights.parent.glob("*vocab*.txt"))
-    exact = weights.with_name("vocab.txt")
-    return exact if exact.is_file() else found[0] if len(found) == 1 else None
+def _options_in(weights: AnyPath) -> list[AnyPath]:
+    """Files of options in the folder of some weights, or anywhere in their archive."""
+    beside = files_like(weights.parent, *OPTIONS)
+    if beside or not isinstance(weights, Member):
+        return beside
+    folders = weights.archive.folders()
+    return [path for folder in folders for path in files_like(folder, *OPTIONS)]
+
+
+def _vocabulary_beside(weights: AnyPath) -> AnyPath | None:
+    found = files_like(weights.parent, "*vocab*.txt", "*vocab*.txt.gz")
+    exact = [path for path in found if path.name in ("vocab.txt", "vocab.txt.gz")]
+    return exact[0] if exact else found[0] if len(found) == 1 else None
 
 
 def _refuse_file_of_another_model(path: Path, text: str, weights: Path) -> None:

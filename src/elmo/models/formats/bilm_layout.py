@@ -1,18 +1,22 @@
 """The layout of the originals' weights: which of their datasets hold which tensors of ours.
 
-In: a config. Out: `Dataset`s, by the paths of a `weights.hdf5`, each with both ways between its
-numbers and our tensors. The foreign conventions (a table without its first row, input and recurrent
-weights in one matrix, all of it transposed, a transform gate named "carry") are undone here and
-nowhere else.
+In: a config, and datasets by the paths of a `weights.hdf5`, from whatever file. Out: the state of a
+`BiLM`, after all shapes were compared; and back. Without a config, one is inferred from the shapes.
+The foreign conventions (a table without its first row, input and recurrent weights in one matrix,
+all of it transposed, a transform gate named "carry", no projection where it would change no width)
+are undone here and nowhere else.
 """
 
+import dataclasses
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from elmo.errors import CheckpointError
 from elmo.network.config import BiLMConfig, CharCnnConfig, Direction, LstmConfig
@@ -23,11 +27,15 @@ Array = NDArray[Any]
 # A cell's weights under the names that TensorFlow gives them, or that bilm's dump makes of these
 # where a model has one layer or one direction.
 CELL = re.compile(
-    r"(?:RNN_(?P<direction>\d)/)?rnn/(?:multi_?rnn_?cell/cell_?(?P<depth>\d+)/)?lstm_?cell/"
+    r"(?:RNN_(?P<direction>\d)/)?rnn/(?:multi_?rnn_?cell/cell_?(?P<depth>\d+)/)?(?:rnn/)?lstm_?cell/"
     r"(?P<part>W_0|kernel|B|bias|W_P_0|projection/kernel)",
     re.IGNORECASE,
 )
 CELL_PARTS = {"kernel": "W_0", "bias": "B", "projection/kernel": "W_P_0"}
+# Datasets that may be beside the network's own: the output words, a cache of token vectors.
+OTHER_GROUPS = ("softmax", "embedding")
+
+Shapes = Mapping[str, tuple[int, ...]]
 
 
 @dataclass(frozen=True)
@@ -49,6 +57,89 @@ def official_path(path: str) -> str:
     part = CELL_PARTS.get(cell["part"], cell["part"])
     depth = int(cell["depth"] or 0)
     return f"RNN_{cell['direction'] or 0}/RNN/MultiRNNCell/Cell{depth}/LSTMCell/{part}"
+
+
+def read_network(
+    config: BiLMConfig,
+    shapes: Shapes,
+    read: Callable[[Iterable[str]], Iterable[tuple[str, Array]]],
+    where: str,
+) -> tuple[BiLMConfig, dict[str, Tensor]]:
+    """The state of a `BiLM` from datasets of these shapes, and the config that fits it.
+
+    `read` gives the numbers of the datasets it is asked for. In TensorFlow a cell without a
+    projection does not clip its output; here it has the identity as its projection.
+    """
+    is_masked = shapes.get("char_embed", ())[:1] == (N_CHARACTERS,)  # with a row for no character
+    if is_masked:
+        shapes = {**shapes, "char_embed": (N_CHARACTERS - 1, *shapes["char_embed"][1:])}
+    dim = config.lstm.dim
+    is_unprojected = dim == config.lstm.projection_dim and not any(map(_is_projection, shapes))
+    expected = {
+        dataset.path: dataset
+        for dataset in datasets(config)
+        if not (is_unprojected and _is_projection(dataset.path))
+    }
+    check_layout(shapes, expected, where)
+    state: dict[str, Tensor] = {}
+    for path, values in read(expected):
+        parts = expected[path].read(values[1:] if is_masked and path == "char_embed" else values)
+        for name, part in zip(expected[path].names, parts, strict=True):
+            state[name] = torch.from_numpy(part.astype(np.float32, order="C"))
+    if is_unprojected:
+        for dataset in filter(lambda each: _is_projection(each.path), datasets(config)):
+            state[dataset.names[0]] = torch.eye(dim)
+        lstm = dataclasses.replace(config.lstm, projection_clip=None)
+        config = dataclasses.replace(config, lstm=lstm)
+    return config, state
+
+
+def check_layout(found: Shapes, expected: Mapping[str, Dataset], where: str) -> None:
+    """Refuse weights that are not those of a config; all that differs is told."""
+    problems = [
+        f"{path} is missing, expected shape {dataset.shape}"
+        if path not in found
+        else f"{path} has shape {found[path]}, expected {dataset.shape}"
+        for path, dataset in expected.items()
+        if found.get(path) != dataset.shape
+    ]
+    problems += [
+        f"{path} has shape {shape}, expected no such tensor with these options"
+        for path, shape in found.items()
+        if path not in expected and not path.startswith(OTHER_GROUPS)
+    ]
+    if problems:
+        more = f" (and {len(problems) - 3} more)" if len(problems) > 3 else ""
+        raise CheckpointError(
+            f"{where}: {'; '.join(problems[:3])}{more}; give the options.json of these weights"
+        )
+
+
+def infer_config(shapes: Shapes, where: str) -> BiLMConfig:
+    """The config of weights that come without options: sizes from the shapes, all else as released.
+
+    Released are clips of 3, skip connections, relu and 50 characters.
+    """
+    try:
+        kernels = [shapes[path] for path in _numbered(shapes, "CNN/W_cnn_{}")]
+        biases = _numbered(shapes, "RNN_0/RNN/MultiRNNCell/Cell{}/LSTMCell/B")
+        dim = shapes[biases[0]][0] // 4
+        (projection_dim,) = {shape[0] // 2 for path, shape in shapes.items() if _is_kernel(path)}
+        return BiLMConfig(
+            char_cnn=CharCnnConfig(
+                char_dim=shapes["char_embed"][1],
+                filters=tuple((kernel[1], kernel[3]) for kernel in kernels),
+                n_highways=len(_numbered(shapes, "CNN_high_{}/W_carry")),
+            ),
+            lstm=LstmConfig(dim=dim, projection_dim=projection_dim, n_layers=len(biases)),
+            directions=("forward", "backward")
+            if any(path.startswith("RNN_1/") for path in shapes)
+            else ("forward",),
+        )
+    except (KeyError, IndexError, ValueError) as error:
+        raise CheckpointError(
+            f"{where}: {len(shapes)} tensors, expected those of an ELMo model ({error} is missing)"
+        ) from error
 
 
 def datasets(config: BiLMConfig) -> Iterator[Dataset]:
@@ -125,6 +216,30 @@ def _cell(r: int, direction: Direction, depth: int, lstm: LstmConfig) -> Iterato
     )
     yield _same(f"{cell}/B", (4 * lstm.dim,), f"{layer}.bias")
     yield _transposed(f"{cell}/W_P_0", (lstm.dim, n_inputs), f"{layer}.projection_weight")
+
+
+def without_projections(config: BiLMConfig, state: Mapping[str, Tensor]) -> bool:
+    """Whether a model's cells have no projection in the originals' layout."""
+    if config.lstm.dim != config.lstm.projection_dim or config.lstm.projection_clip is not None:
+        return False
+    projections = [d.names[0] for d in datasets(config) if _is_projection(d.path)]
+    return all(torch.equal(state[name].cpu(), torch.eye(config.lstm.dim)) for name in projections)
+
+
+def _numbered(shapes: Shapes, pattern: str) -> list[str]:
+    """The paths `pattern` with 0, 1, 2, ... that are there."""
+    found: list[str] = []
+    while (path := pattern.format(len(found))) in shapes:
+        found.append(path)
+    return found
+
+
+def _is_projection(path: str) -> bool:
+    return path.endswith("/LSTMCell/W_P_0")
+
+
+def _is_kernel(path: str) -> bool:
+    return path.endswith("/LSTMCell/W_0")
 
 
 def _same(path: str, shape: tuple[int, ...], name: str) -> Dataset:

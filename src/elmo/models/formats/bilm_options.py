@@ -4,18 +4,18 @@ In: the file, and the vocabulary of a model that reads words by a list. Out: a c
 """
 
 import json
-import zipfile
+import warnings
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
-from elmo.errors import CheckpointError, ConfigError
+from elmo.errors import ConfigError
 from elmo.models.formats.bilm_layout import char_cnn_of, reads_words_alone
+from elmo.models.formats.sources import AnyPath, read_json
+from elmo.models.formats.word_list import WordList, read_word_list
 from elmo.network.config import BiLMConfig, CharCnnConfig, LstmConfig
 from elmo.settings import from_mapping, nearest
 from elmo.text.characters import N_CHARACTERS
-from elmo.text.vocabulary import Vocabulary
-from elmo.text.word_encoder import Lexicon, LexiconConfig
+from elmo.text.word_encoder import LexiconConfig
 
 # Settings of a group in options.json and ours. The file counts its characters with or without the
 # row for "no character"; nobody needs that number.
@@ -39,20 +39,23 @@ CHAR_CNN_NAMES = {
 
 
 def read_settings(
-    options: Path | zipfile.Path, vocabulary: Path | None
-) -> tuple[BiLMConfig, Lexicon]:
-    """The config of an `options.json`, and the list of a model that reads words by one."""
-    words = None if vocabulary is None else Vocabulary.read(vocabulary)
-    config = read_options(_read_text(options), str(options), words)
-    return config, Lexicon(words if config.lexicon is not None else None)
+    options: AnyPath, vocabulary: AnyPath | None
+) -> tuple[BiLMConfig, WordList | None]:
+    """The config of an `options.json`, and the words of the vocabulary where one is given."""
+    words = None if vocabulary is None else read_word_list(vocabulary)
+    return read_options(_read(options), str(options), words), words
 
 
-def read_options(text: str, where: str, words: Vocabulary | None = None) -> BiLMConfig:
+def read_options(
+    options: Mapping[str, Any], where: str, words: WordList | None = None
+) -> BiLMConfig:
     """The config of an `options.json`; `words` are those of a model that reads no characters."""
-    options = _parse(text, where)
-    lstm = _read_lstm(options["lstm"], where)
+    group = options.get("lstm")
+    if not isinstance(group, dict):
+        raise ConfigError(f"{where}: no group 'lstm', expected the options.json of an ELMo model")
+    lstm = _read_lstm(group, where)
     char_cnn, lexicon = None, None
-    if "char_cnn" in options:
+    if options.get("char_cnn") is not None:
         char_cnn = _read_char_cnn(options["char_cnn"], where)
     elif words is None:
         raise ConfigError(
@@ -60,7 +63,7 @@ def read_options(text: str, where: str, words: Vocabulary | None = None) -> BiLM
             "list; name it as the vocabulary"
         )
     else:
-        lexicon = LexiconConfig(n_words=len(words), word_dim=lstm.projection_dim)
+        lexicon = LexiconConfig(n_words=len(words.vocabulary), word_dim=lstm.projection_dim)
     return BiLMConfig(
         char_cnn=char_cnn,
         lstm=lstm,
@@ -69,9 +72,9 @@ def read_options(text: str, where: str, words: Vocabulary | None = None) -> BiLM
     )
 
 
-def reads_characters(options: Path) -> bool:
+def reads_characters(options: AnyPath) -> bool:
     """Whether an `options.json` is of a model that needs no list of words."""
-    return "char_cnn" in _parse(_read_text(options), str(options))
+    return _read(options).get("char_cnn") is not None
 
 
 def write_options(config: BiLMConfig) -> str:
@@ -95,38 +98,19 @@ def write_options(config: BiLMConfig) -> str:
 
 
 def _rename(group: dict[str, Any], names: Mapping[str, str | None], where: str) -> dict[str, Any]:
+    """The settings by our names; unknown ones are left out, as all shapes are checked anyway."""
     for key in group:
         if key not in names:
-            raise ConfigError(
-                f"{where}: unknown key {key!r}{nearest(key, names)}; correct or remove it"
+            warnings.warn(
+                f"{where}: unknown key {key!r} is ignored{nearest(key, names)}", stacklevel=2
             )
-    renamed = {names[key]: value for key, value in group.items()}
+    renamed = {names[key]: value for key, value in group.items() if key in names}
     renamed.pop(None, None)
     return {str(key): value for key, value in renamed.items()}
 
 
-def _read_text(options: Path | zipfile.Path) -> str:
-    try:
-        return options.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise CheckpointError(
-            f"{options}: cannot be read ({error}), expected the model's options.json; name that "
-            "file"
-        ) from error
-
-
-def _parse(text: str, where: str) -> dict[str, Any]:
-    try:
-        options = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise ConfigError(
-            f"{where}: not JSON ({error}), expected the model's options.json; name that file"
-        ) from error
-    if not isinstance(options, dict) or not isinstance(options.get("lstm"), dict):
-        raise ConfigError(
-            f"{where}: no group 'lstm', expected the options.json of an ELMo model; name that file"
-        )
-    return options
+def _read(options: AnyPath) -> dict[str, Any]:
+    return read_json(options, "the model's options.json")
 
 
 def _read_lstm(group: dict[str, Any], where: str) -> LstmConfig:

@@ -1,16 +1,12 @@
 """ELMoForManyLangs' folders, read: two dictionaries, two pickles of tensors, a configuration.
 
 In: such a folder. Out: the config, the lists and the state of a `BiLM`. The foreign conventions
-(another order of gates, a forget bias that is in the file, a highway gate that carries, begin and
-end of a word taken for each other, ids in any order) are undone here and nowhere else.
+(begin and end of a word taken for each other, ids in any order; and AllenNLP's, in torch_files.py)
+are undone here and nowhere else.
 """
 
-import io
-import json
-import pickle
-import zipfile
 from collections.abc import Mapping, Sequence
-from pathlib import Path, PurePosixPath, PureWindowsPath
+from pathlib import PurePosixPath, PureWindowsPath
 from typing import Any
 
 import torch
@@ -18,17 +14,17 @@ from torch import Tensor
 
 from elmo.errors import CheckpointError, ConfigError, DataError
 from elmo.models import model_folder
+from elmo.models.formats.sources import MAX_TEXT, AnyPath, read_bytes, read_json
+from elmo.models.formats.torch_files import TorchFile, read_convolutions, read_lstms
 from elmo.models.model_folder import Model
 from elmo.network.config import BiLMConfig, CharCnnConfig, LstmConfig
-from elmo.network.lstm import FORGET_BIAS
 from elmo.settings import from_mapping
-from elmo.text.vocabulary import RESERVED, Vocabulary, read_list
+from elmo.text.vocabulary import RESERVED, Vocabulary
 from elmo.text.word_encoder import Lexicon, LexiconConfig
-
-AnyPath = Path | zipfile.Path
 
 CONFIG, WORDS, CHARACTERS = "config.json", "word.dic", "char.dic"
 TOKEN_LAYER, LSTMS = "token_embedder.pkl", "encoder.pkl"
+WHAT = "the configuration of an ELMoForManyLangs model; put it there, or name it as the options"
 
 # Their entries for our reserved ones, in our order. Their code takes <eow> for the begin of a word
 # and <bow> for its end, in training as in use.
@@ -60,12 +56,12 @@ RELEASED: Mapping[str, Any] = {
 }
 
 
-def is_model(folder: Path) -> bool:
+def is_model(folder: AnyPath) -> bool:
     """Whether a folder looks like one of theirs."""
     return (folder / TOKEN_LAYER).is_file() and (folder / LSTMS).is_file()
 
 
-def read(folder: AnyPath, configuration: Path | None = None) -> Model:
+def read(folder: AnyPath, configuration: AnyPath | None = None) -> Model:
     """Open a folder; `configuration` is its JSON file with the sizes, if that is elsewhere."""
     groups, where = _read_configuration(folder, configuration)
     tokens, encoder = (_group(groups, name, where) for name in ("token_embedder", "encoder"))
@@ -81,48 +77,15 @@ def read(folder: AnyPath, configuration: Path | None = None) -> Model:
         None if characters is None else tuple(_others(characters, RESERVED_CHARACTERS)),
     )
     config = _config(tokens, encoder, lexicon, where)
-    state = _token_layer(_Pickle(folder / TOKEN_LAYER), config, words, characters)
-    state |= _lstms(_Pickle(folder / LSTMS), config.lstm)
+    state = _token_layer(TorchFile(folder / TOKEN_LAYER), config, words, characters)
+    encoder_file = TorchFile(folder / LSTMS)
+    state |= read_lstms(encoder_file, "", config.lstm)
+    encoder_file.finish()
     return Model(model_folder.assemble(config, state, str(folder), lexicon))
 
 
-class _Pickle:
-    """The tensors of a file, each of which is to be taken once."""
-
-    def __init__(self, path: AnyPath) -> None:
-        self.path = path
-        try:
-            # Tensors and plain containers alone: a pickle may otherwise run any code.
-            found = torch.load(io.BytesIO(path.read_bytes()), map_location="cpu", weights_only=True)
-        except (OSError, EOFError, RuntimeError, ValueError, pickle.UnpicklingError) as error:
-            reason = str(error).split("\n", maxsplit=1)[0]
-            raise CheckpointError(
-                f"{path}: cannot be read as tensors alone ({reason}), expected a whole file of an "
-                "ELMoForManyLangs model; fetch it again, and trust no other"
-            ) from error
-        self._tensors = dict(found) if isinstance(found, Mapping) else {}
-
-    def take(self, name: str) -> Tensor:
-        """The tensor of this name."""
-        found = self._tensors.pop(name, None)
-        if not isinstance(found, Tensor):
-            raise CheckpointError(
-                f"{self.path}: no tensor {name}, expected one as the configuration says; give the "
-                "configuration of these weights"
-            )
-        return found
-
-    def finish(self) -> None:
-        """Refuse a file with more than was taken."""
-        if self._tensors:
-            raise CheckpointError(
-                f"{self.path}: tensor {next(iter(self._tensors))} is not in a model of this "
-                "configuration, expected no such tensor; give the configuration of these weights"
-            )
-
-
 def _token_layer(
-    source: _Pickle,
+    source: TorchFile,
     config: BiLMConfig,
     words: dict[str, int] | None,
     characters: dict[str, int] | None,
@@ -137,59 +100,20 @@ def _token_layer(
         table = _rows(source, "char_emb_layer.embedding.weight", characters, RESERVED_CHARACTERS)
         # Before theirs stands ours for "no character", which is zero.
         state["char_cnn.char_vectors.weight"] = torch.cat([torch.zeros_like(table[:1]), table])
-        for k in range(len(config.char_cnn.filters)):
-            for part in ("weight", "bias"):
-                name = f"convolutions.{k}.{part}"
-                state[f"char_cnn.{name}"] = source.take(name)
-        for k in range(config.char_cnn.n_highways):
-            for part in ("weight", "bias"):
-                transform, carry = source.take(f"highways._layers.{k}.{part}").chunk(2)
-                name = f"char_cnn.highways.{k}"
-                state[f"{name}.transform.{part}"] = transform
-                # Their gate lets the input through, ours what was made of it.
-                state[f"{name}.gate.{part}"] = -carry
+        state |= dict(read_convolutions(source, config.char_cnn, "convolutions.{}", "highways"))
     source.finish()
     return state
-
-
-def _lstms(source: _Pickle, lstm: LstmConfig) -> dict[str, Tensor]:
-    state: dict[str, Tensor] = {}
-    for direction in ("forward", "backward"):
-        for depth in range(lstm.n_layers):
-            theirs = f"{direction}_layer_{depth}"
-            ours = f"stacks.{direction}_layers.{depth}"
-            bias = _reorder_gates(source.take(f"{theirs}.state_linearity.bias")).clone()
-            # Theirs is in the file, ours is added when the layer runs.
-            bias[2 * lstm.dim : 3 * lstm.dim] -= FORGET_BIAS
-            state |= {
-                f"{ours}.input_weight": _reorder_gates(
-                    source.take(f"{theirs}.input_linearity.weight")
-                ),
-                f"{ours}.recurrent_weight": _reorder_gates(
-                    source.take(f"{theirs}.state_linearity.weight")
-                ),
-                f"{ours}.bias": bias,
-                f"{ours}.projection_weight": source.take(f"{theirs}.state_projection.weight"),
-            }
-    source.finish()
-    return state
-
-
-def _reorder_gates(weight: Tensor) -> Tensor:
-    """Theirs are input, forget, candidate, output."""
-    entering, forgetting, candidate, leaving = weight.chunk(4)
-    return torch.cat([entering, candidate, forgetting, leaving])
 
 
 def _rows(
-    source: _Pickle, name: str, dictionary: dict[str, int], reserved: Sequence[str]
+    source: TorchFile, name: str, dictionary: dict[str, int], reserved: Sequence[str]
 ) -> Tensor:
     """The rows of a table in our order."""
     table = source.take(name)
-    if len(table) != len(dictionary):
+    if table.ndim != 2 or len(table) != len(dictionary):
         raise CheckpointError(
-            f"{source.path}: {name} has {len(table)} rows, expected {len(dictionary)} as the "
-            "dictionary has entries; give the dictionary of these weights"
+            f"{source.path}: {name} has shape {tuple(table.shape)}, expected {len(dictionary)} "
+            "rows as the dictionary has entries; give the dictionary of these weights"
         )
     order = [*reserved, *_others(dictionary, reserved)]
     return table[[dictionary[entry] for entry in order]]
@@ -205,11 +129,15 @@ def _others(dictionary: dict[str, int], reserved: Sequence[str]) -> list[str]:
 
 def _read_dictionary(path: AnyPath) -> dict[str, int]:
     """Entries and their numbers, a line each with a tab between."""
-    dictionary = {}
-    for number, line in enumerate(read_list(path), start=1):
+    dictionary: dict[str, int] = {}
+    try:
+        text = read_bytes(path, "a dictionary of an ELMoForManyLangs model", MAX_TEXT).decode()
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path}: not UTF-8 text ({error}), expected a dictionary") from error
+    for number, line in enumerate(text.removesuffix("\n").split("\n"), start=1):
         # An entry of nothing but spaces is the wide one, as their code has it.
         *entry, row = line.strip().split("\t")
-        if len(entry) > 1 or not row.isdecimal():
+        if len(entry) > 1 or not row.isdecimal() or len(row) > 9:
             raise DataError(
                 f"{path}:{number}: {line!r}, expected an entry, a tab and its number; restore the "
                 "file"
@@ -240,43 +168,36 @@ def _config(
         "activation": tokens.get("activation"),
         "max_characters": tokens.get("max_characters_per_token"),
     }
+    lists = {
+        "n_words": None if lexicon.words is None else len(lexicon.words),
+        "word_dim": tokens.get("word_dim") or None,
+        "n_characters": None if lexicon.characters is None else len(lexicon.characters),
+        "has_projection": True,
+    }
     has_characters = lexicon.characters is not None
     return BiLMConfig(
         char_cnn=from_mapping(CharCnnConfig, char_cnn, where) if has_characters else None,
         lstm=from_mapping(LstmConfig, lstm, where),
-        lexicon=LexiconConfig(
-            n_words=None if lexicon.words is None else len(lexicon.words),
-            word_dim=tokens.get("word_dim") or None,
-            n_characters=None if lexicon.characters is None else len(lexicon.characters),
-            has_projection=True,
-        ),
+        lexicon=from_mapping(LexiconConfig, lists, where),
     )
 
 
-def _read_configuration(folder: AnyPath, given: Path | None) -> tuple[dict[str, Any], str]:
+def _read_configuration(folder: AnyPath, given: AnyPath | None) -> tuple[dict[str, Any], str]:
     """The sizes, and the file that says them.
 
     `config.json` names that file by a path of the machine that trained the model: only its last
     part means anything here.
     """
     if given is not None:
-        return _read_json(given), str(given)
-    path = str(_read_json(folder / CONFIG).get("config_path"))
+        return read_json(given, WHAT), str(given)
+    config = read_json(folder / CONFIG, WHAT)
+    path = str(config.get("config_path"))
     name = PureWindowsPath(PurePosixPath(path).name).name
     if not (folder / name).is_file() and name in INSIDE_THEIR_PACKAGE:
         return dict(RELEASED), f"{folder / CONFIG}: {name}"
-    return _read_json(folder / name), str(folder / name)
-
-
-def _read_json(path: AnyPath) -> dict[str, Any]:
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise CheckpointError(
-            f"{path}: cannot be read ({error}), expected the configuration of an ELMoForManyLangs "
-            "model; put it there, or name it as the options"
-        ) from error
-    return found if isinstance(found, dict) else {}
+    if not (folder / name).is_file() and "encoder" in config:
+        return config, str(folder / CONFIG)  # copied into it by those who could not find the file
+    return read_json(folder / name, WHAT), str(folder / name)
 
 
 def _group(groups: dict[str, Any], name: str, where: str) -> dict[str, Any]:

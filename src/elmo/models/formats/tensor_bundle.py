@@ -5,6 +5,7 @@ The index is a table of LevelDB: sorted keys in blocks, each key without what it
 one before it; a value is a protocol buffer that says type, shape and place in the data files.
 """
 
+import glob
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,12 +17,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmo.errors import CheckpointError
+from elmo.models.formats.sources import AnyPath, files_like, read_bytes, size_of
 
 MAGIC = bytes.fromhex("57fb808b247547db")  # the last bytes of every such table
 FOOTER_BYTES = 48
 UNCOMPRESSED = 0  # the byte after a block
 # TensorFlow's numbers of types, those that variables of a trained model have.
-TYPES = {1: "<f4", 2: "<f8", 3: "<i4", 9: "<i8"}
+TYPES = {1: "<f4", 2: "<f8", 3: "<i4", 9: "<i8", 19: "<f2"}
+# No model's index has more; a damaged one could claim any number.
+MAX_INDEX, MAX_ENTRIES, MAX_KEY, MAX_VARINT = 2**26, 100_000, 4096, 64
 # Numbers of fields: of BundleEntryProto, and of the shape inside it.
 DTYPE, SHAPE, SHARD, OFFSET, N_BYTES = 1, 2, 3, 4, 5
 DIMENSION, DIMENSION_SIZE = 2, 1
@@ -43,15 +47,16 @@ class Entry:
 class TensorBundle:
     """The variables of a checkpoint; each is read when it is asked for."""
 
-    def __init__(self, prefix: Path) -> None:
+    def __init__(self, prefix: AnyPath) -> None:
         self.prefix = prefix
+        self._contents: dict[AnyPath, bytes] = {}  # of members of an archive
 
     @cached_property
     def entries(self) -> dict[str, Entry]:
         """All variables by their names."""
         path = self.prefix.with_name(f"{self.prefix.name}.index")
         try:
-            values = dict(_read_table(path.read_bytes()))
+            values = dict(_read_table(read_bytes(path, "an index", MAX_INDEX)))
             values.pop(b"", None)  # a header: how many data files there are
             return {key.decode("utf-8"): _read_entry(value) for key, value in values.items()}
         except (OSError, IndexError, ValueError) as error:
@@ -64,16 +69,24 @@ class TensorBundle:
         """The numbers of a variable."""
         entry = self.entries[name]
         dtype = np.dtype(TYPES.get(entry.dtype, "V1"))
-        shards = list(self.prefix.parent.glob(f"{self.prefix.name}.data-{entry.shard:05d}-of-*"))
-        is_whole = shards and shards[0].stat().st_size >= entry.offset + entry.n_bytes
-        if not is_whole or entry.n_bytes != math.prod(entry.shape) * dtype.itemsize:
+        shard = f"{glob.escape(self.prefix.name)}.data-{entry.shard:05d}-of-*"
+        shards = files_like(self.prefix.parent, shard)
+        is_whole = shards and size_of(shards[0]) >= entry.offset + entry.n_bytes
+        count = math.prod(entry.shape)
+        if not is_whole or entry.n_bytes != count * dtype.itemsize:
             raise CheckpointError(
                 f"{self.prefix}: {name} of type {entry.dtype} and shape {entry.shape} is not in "
                 f"the data file {entry.shard}, expected {entry.n_bytes} bytes at {entry.offset}; "
                 "copy the checkpoint again, all of its files"
             )
-        count = math.prod(entry.shape)
-        return np.fromfile(shards[0], dtype, count, offset=entry.offset).reshape(entry.shape)
+        path = shards[0]
+        if isinstance(path, Path):
+            values = np.fromfile(path, dtype, count, offset=entry.offset)
+        else:
+            if path not in self._contents:
+                self._contents[path] = path.read_bytes()
+            values = np.frombuffer(self._contents[path], dtype, count, entry.offset).copy()
+        return values.reshape(entry.shape)
 
 
 def _read_table(table: bytes) -> Iterator[tuple[bytes, bytes]]:
@@ -83,8 +96,13 @@ def _read_table(table: bytes) -> Iterator[tuple[bytes, bytes]]:
     footer = table[-FOOTER_BYTES:]
     _, place = _read_handle(footer, 0)  # of the block about blocks, which says nothing needed here
     index, _ = _read_handle(footer, place)
+    n_entries = 0
     for _, handle in _read_block(table, index):
-        yield from _read_block(table, _read_handle(handle, 0)[0])
+        for key, value in _read_block(table, _read_handle(handle, 0)[0]):
+            n_entries += 1
+            if len(key) > MAX_KEY or n_entries > MAX_ENTRIES:
+                raise ValueError("it has more names than a model")
+            yield key, value
 
 
 def _read_handle(data: bytes, place: int) -> tuple[slice, int]:
@@ -148,6 +166,8 @@ def _read_varint(data: bytes, place: int) -> tuple[int, int]:
     while data[place] & 0x80:
         value |= (data[place] & 0x7F) << shift
         place, shift = place + 1, shift + 7
+        if shift > MAX_VARINT:
+            raise ValueError("a number of too many bytes")
     return value | data[place] << shift, place + 1
 
 

@@ -5,58 +5,44 @@ of layer 0 alone: a table of words with no LSTM above it. Words that are not lis
 of the unknown word, or zero where the vocabulary has none.
 """
 
-from pathlib import Path
-
-import h5py
-import numpy as np
 import torch
 
 from elmo.errors import CheckpointError
-from elmo.models.formats.bilm_hdf5 import BROKEN_FILE, has_official_layout, open_hdf5
+from elmo.models.formats.hdf5 import find_datasets, open_hdf5, paths_in, read_arrays
+from elmo.models.formats.sources import AnyPath
+from elmo.models.formats.word_list import read_word_list
 from elmo.models.model_folder import Model, assemble
 from elmo.network.config import BiLMConfig, LstmConfig
-from elmo.text.vocabulary import RESERVED, Vocabulary, read_list
 from elmo.text.word_encoder import Lexicon, LexiconConfig
 
 TABLE = "embedding"
 
 
-def is_cache(path: Path) -> bool:
+def is_cache(path: AnyPath) -> bool:
     """Whether an HDF5 file holds token vectors and no network."""
-    try:
-        with h5py.File(path, "r") as file:
-            has_table = isinstance(file.get(TABLE), h5py.Dataset) and file[TABLE].ndim == 2
-    except BROKEN_FILE:
-        return False
-    return has_table and not has_official_layout(path)
+    return paths_in(path) == {TABLE}
 
 
-def read(path: Path, vocabulary: Path | None) -> Model:
+def read(path: AnyPath, vocabulary: AnyPath | None) -> Model:
     """Open a cache; without its vocabulary nobody knows whose vectors it holds."""
     if vocabulary is None:
         raise CheckpointError(
             f"{path}: a cache of token vectors, expected the vocabulary of its rows beside it; "
             "name it as the vocabulary"
         )
-    words = read_list(vocabulary)
+    words = read_word_list(vocabulary, needs_reserved=False)
     with open_hdf5(path, str(path)) as file:
-        table = np.asarray(file[TABLE], dtype=np.float32)
-    if len(table) != len(words):
-        raise CheckpointError(
-            f"{path}: {len(table)} rows, expected {len(words)} as {vocabulary} has lines; name the "
-            "vocabulary it was made for"
-        )
-    listed = [row for row, word in enumerate(words) if word not in RESERVED]
-    zero = np.zeros((1, table.shape[1]), np.float32)
-    reserved = [table[[words.index(w)]] if w in words else zero for w in RESERVED]
-    table = np.concatenate([*reserved, table[listed]])
-    words = [*RESERVED, *(words[row] for row in listed)]
-    width = table.shape[1]
+        [(_, values)] = read_arrays(find_datasets(file, str(path)), str(path))
+    if values.ndim != 2:
+        raise CheckpointError(f"{path}: {TABLE} has shape {values.shape}, expected rows of numbers")
+    table = words.reorder(torch.from_numpy(values), f"{path} with {vocabulary}")
+    n_words, width = table.shape
     config = BiLMConfig(
         char_cnn=None,
         lstm=LstmConfig(dim=width, projection_dim=width, n_layers=0),
         directions=("forward",),
-        lexicon=LexiconConfig(n_words=len(words), word_dim=width),
+        lexicon=LexiconConfig(n_words=n_words, word_dim=width),
     )
-    state = {"word_table.weight": torch.from_numpy(table)}
-    return Model(assemble(config, state, str(path), Lexicon(Vocabulary(words))))
+    return Model(
+        assemble(config, {"word_table.weight": table}, str(path), Lexicon(words.vocabulary))
+    )

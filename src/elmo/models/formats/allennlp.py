@@ -1,0 +1,116 @@
+"""AllenNLP's models, read: the biLM inside them, tuned or not, and the sums of its layers.
+
+In: a `weights.th`, alone or with the `config.json` and `vocabulary/` of a `model.tar.gz`. Out: a
+`Model`; the learned sums are its mixes. Options are not needed: sizes come from the shapes, and
+clips, relu and 50 characters are those of all released models, unless an `options.json` is given.
+"""
+
+import re
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from elmo.errors import CheckpointError
+from elmo.models.formats.bilm_options import read_settings
+from elmo.models.formats.sources import AnyPath
+from elmo.models.formats.torch_files import TorchFile, read_convolutions, read_lstms
+from elmo.models.model_folder import Mix, Model, assemble
+from elmo.network.config import BiLMConfig, CharCnnConfig, LstmConfig
+from elmo.text.characters import N_CHARACTERS
+
+WEIGHTS = ("weights.th", "best.th")
+ENDINGS = (".th", ".pt", ".pth", ".bin")
+CHARACTERS = "_token_embedder._char_embedding_weights"
+
+
+def find_weights(folder: AnyPath) -> AnyPath | None:
+    """The weights in the folder of such a model."""
+    return next((folder / name for name in WEIGHTS if (folder / name).is_file()), None)
+
+
+def is_weights(path: Path) -> bool:
+    """Whether a file may be one of theirs."""
+    return path.suffix in ENDINGS
+
+
+def read(path: AnyPath, options: AnyPath | None = None) -> Model:
+    """Open the biLM of a model, whatever is around it."""
+    source = TorchFile(path)
+    prefixes = [name.removesuffix(CHARACTERS) for name in source.names if name.endswith(CHARACTERS)]
+    if len(prefixes) != 1:
+        found = f"{len(prefixes)} biLMs ({', '.join(prefixes)})" if prefixes else "no biLM"
+        raise CheckpointError(f"{path}: {found}, expected one, with a tensor {CHARACTERS!r}")
+    (prefix,) = prefixes
+    config = _infer_config(source, prefix)
+    if options is not None:
+        config, _ = read_settings(options, None)
+    assert config.char_cnn is not None
+    tokens = f"{prefix}_token_embedder."
+    table = source.take(prefix + CHARACTERS)
+    if table.shape[0] != N_CHARACTERS:
+        raise CheckpointError(
+            f"{path}: {CHARACTERS} has shape {tuple(table.shape)}, expected {N_CHARACTERS} rows"
+        )
+    # Row 0, "no character", is zero; a task that tunes the table may have moved it.
+    state: dict[str, Tensor] = {
+        "char_cnn.char_vectors.weight": torch.cat([torch.zeros_like(table[:1]), table[1:]])
+    }
+    state |= dict(
+        read_convolutions(source, config.char_cnn, f"{tokens}char_conv_{{}}", f"{tokens}_highways")
+    )
+    for part in ("weight", "bias"):
+        state[f"char_cnn.projection.{part}"] = source.take(f"{tokens}_projection.{part}")
+    state |= read_lstms(source, f"{prefix}_elmo_lstm.", config.lstm)
+    mixes = _mixes(source, prefix.removesuffix("_elmo_lstm."), config.lstm.n_layers + 1)
+    return Model(assemble(config, state, str(path)), mixes=mixes)
+
+
+def _infer_config(source: TorchFile, prefix: str) -> BiLMConfig:
+    names = set(source.names)
+    tokens, cells = f"{prefix}_token_embedder.", f"{prefix}_elmo_lstm."
+    n_filters = _count(names, f"{tokens}char_conv_{{}}.weight")
+    filters = [source.shape(f"{tokens}char_conv_{k}.weight") for k in range(n_filters)]
+    n_layers = _count(names, f"{cells}forward_layer_{{}}.state_projection.weight")
+    table = source.shape(prefix + CHARACTERS)
+    projection = source.shape(f"{cells}forward_layer_0.state_projection.weight")
+    if len(table) != 2 or len(projection) != 2 or not all(len(shape) == 3 for shape in filters):
+        raise CheckpointError(
+            f"{source.path}: tensors of shapes {table}, {projection}, {filters}, expected those of "
+            "an ELMo model"
+        )
+    return BiLMConfig(
+        char_cnn=CharCnnConfig(
+            char_dim=table[1],
+            filters=tuple((shape[2], shape[0]) for shape in filters),
+            n_highways=_count(names, f"{tokens}_highways._layers.{{}}.weight"),
+        ),
+        lstm=LstmConfig(dim=projection[1], projection_dim=projection[0], n_layers=n_layers),
+    )
+
+
+def _mixes(source: TorchFile, prefix: str, n_layers: int) -> tuple[Mix, ...]:
+    pattern = re.compile(re.escape(prefix) + r"(scalar_mix_\d+)\.gamma")
+    found = []
+    for name in [match[1] for match in map(pattern.fullmatch, source.names) if match]:
+        weights = [
+            source.take(f"{prefix}{name}.scalar_parameters.{k}").reshape(-1)
+            for k in range(n_layers)
+        ]
+        gamma = source.take(f"{prefix}{name}.gamma").reshape(-1)
+        values = torch.cat([*weights, gamma]).tolist()
+        if len(values) != n_layers + 1:
+            raise CheckpointError(
+                f"{source.path}: {name} has {len(values)} numbers, expected one "
+                "for each layer and a gamma"
+            )
+        found.append(Mix(name=name, weights=tuple(values[:-1]), gamma=values[-1]))
+    return tuple(found)
+
+
+def _count(names: set[str], pattern: str) -> int:
+    """How many of the names `pattern` with 0, 1, 2, ... there are."""
+    n_found = 0
+    while pattern.format(n_found) in names:
+        n_found += 1
+    return n_found

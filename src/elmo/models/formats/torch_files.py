@@ -1,0 +1,143 @@
+"""Torch's files of strangers, read as tensors alone; and the layout of AllenNLP's layers in them.
+
+In: a file that `torch.save` wrote. Out: its tensors, and from these the state of our layers.
+AllenNLP's conventions, which ELMoForManyLangs shares (another order of gates, a forget bias that is
+in the file, a highway gate that carries), are undone here and nowhere else.
+"""
+
+import io
+import zipfile
+from collections.abc import Iterator, Mapping
+
+import torch
+from torch import Tensor
+
+from elmo.errors import CheckpointError
+from elmo.models.formats.archives import FREE_BYTES, MAX_EXPANSION
+from elmo.models.formats.sources import AnyPath, read_bytes
+from elmo.network.config import CharCnnConfig, LstmConfig
+from elmo.network.lstm import FORGET_BIAS
+
+WHAT = "a whole file of tensors that torch.save wrote"
+
+
+class TorchFile:
+    """The tensors of a file, each of which is to be taken once."""
+
+    def __init__(self, path: AnyPath) -> None:
+        self.path = path
+        content = read_bytes(path, WHAT)
+        _check_size(content, path)
+        try:
+            # Tensors and plain containers alone: a pickle may otherwise run any code.
+            found = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
+        except Exception as error:  # damaged pickles fail anywhere inside torch's loader
+            reason = (str(error) or type(error).__name__).split("\n", maxsplit=1)[0]
+            raise CheckpointError(
+                f"{path}: cannot be read as tensors alone ({reason}), expected {WHAT}; download it "
+                "again, and trust no other"
+            ) from error
+        self._tensors = dict(found) if isinstance(found, Mapping) else {}
+
+    @property
+    def names(self) -> list[str]:
+        """What is left to be taken."""
+        return [name for name in self._tensors if isinstance(name, str)]
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        """The shape of a tensor."""
+        return tuple(self._check(name).shape)
+
+    def take(self, name: str) -> Tensor:
+        """The tensor of this name."""
+        found = self._check(name)
+        del self._tensors[name]
+        return found
+
+    def finish(self) -> None:
+        """Refuse a file with more than was taken."""
+        if self._tensors:
+            raise CheckpointError(
+                f"{self.path}: tensor {next(iter(self._tensors))} is not in a model of this "
+                "configuration, expected no such tensor; give the configuration of these weights"
+            )
+
+    def _check(self, name: str) -> Tensor:
+        found = self._tensors.get(name)
+        if not isinstance(found, Tensor) or found.layout != torch.strided:
+            raise CheckpointError(
+                f"{self.path}: no tensor {name}, expected one as the configuration says; give the "
+                "configuration of these weights"
+            )
+        is_stored = found.numel() * found.element_size() <= found.untyped_storage().nbytes()
+        if not found.is_floating_point() or not is_stored:
+            raise CheckpointError(
+                f"{self.path}: tensor {name} has type {found.dtype} and shape "
+                f"{tuple(found.shape)}, expected floats that are all stored"
+            )
+        return found
+
+
+def read_lstms(source: TorchFile, prefix: str, lstm: LstmConfig) -> dict[str, Tensor]:
+    """The state of both directions' layers."""
+    state: dict[str, Tensor] = {}
+    for direction in ("forward", "backward"):
+        for depth in range(lstm.n_layers):
+            theirs = f"{prefix}{direction}_layer_{depth}"
+            ours = f"stacks.{direction}_layers.{depth}"
+            bias = _reorder_gates(source.take(f"{theirs}.state_linearity.bias")).clone()
+            # Theirs is in the file, ours is added when the layer runs.
+            bias[2 * lstm.dim : 3 * lstm.dim] -= FORGET_BIAS
+            state |= {
+                f"{ours}.input_weight": _reorder_gates(
+                    source.take(f"{theirs}.input_linearity.weight")
+                ),
+                f"{ours}.recurrent_weight": _reorder_gates(
+                    source.take(f"{theirs}.state_linearity.weight")
+                ),
+                f"{ours}.bias": bias,
+                f"{ours}.projection_weight": source.take(f"{theirs}.state_projection.weight"),
+            }
+    return state
+
+
+def read_convolutions(
+    source: TorchFile, cnn: CharCnnConfig, convolution: str, highways: str
+) -> Iterator[tuple[str, Tensor]]:
+    """The state of a char CNN's filters and highways; `convolution` is a name with a number."""
+    for k in range(len(cnn.filters)):
+        for part in ("weight", "bias"):
+            yield (
+                f"char_cnn.convolutions.{k}.{part}",
+                source.take(f"{convolution.format(k)}.{part}"),
+            )
+    for k in range(cnn.n_highways):
+        for part in ("weight", "bias"):
+            transform, carry = source.take(f"{highways}._layers.{k}.{part}").chunk(2)
+            yield f"char_cnn.highways.{k}.transform.{part}", transform
+            # Their gate lets the input through, ours what was made of it.
+            yield f"char_cnn.highways.{k}.gate.{part}", -carry
+
+
+def _reorder_gates(weight: Tensor) -> Tensor:
+    """Theirs are input, forget, candidate, output."""
+    if not weight.ndim or len(weight) % 4:
+        return weight  # of a wrong shape, which is told when all shapes are compared
+    entering, forgetting, candidate, leaving = weight.chunk(4)
+    return torch.cat([entering, candidate, forgetting, leaving])
+
+
+def _check_size(content: bytes, path: AnyPath) -> None:
+    """Refuse a zip archive, as torch writes them now, that unpacks to far more than its size."""
+    if not zipfile.is_zipfile(io.BytesIO(content)):
+        return
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            n_bytes = sum(item.file_size for item in archive.infolist())
+    except (zipfile.BadZipFile, OSError, ValueError, RuntimeError, NotImplementedError) as error:
+        raise CheckpointError(f"{path}: a broken archive ({error}), expected {WHAT}") from error
+    if n_bytes > FREE_BYTES + MAX_EXPANSION * len(content):
+        raise CheckpointError(
+            f"{path}: {n_bytes:,} bytes from {len(content):,} stored, expected {WHAT}; do not "
+            "trust it"
+        )
