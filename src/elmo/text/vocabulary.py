@@ -39,7 +39,7 @@ class Vocabulary:
 
     @staticmethod
     def read(path: Path) -> "Vocabulary":
-        """Read a file with one word per line; text may spell a reserved word, so it may be twice."""
+        """Read a file with one word per line; only reserved words may be there twice."""
         words = read_list(path)
         check_words(path, words[len(RESERVED) :], 1 + len(RESERVED))
         try:

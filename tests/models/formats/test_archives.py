@@ -154,7 +154,7 @@ def test_a_vocabulary_in_an_archive_is_used(tmp_path):
     path = pack(TRAINED / "words", tmp_path / "model.tgz")
     with pytest.warns(UserWarning, match=r"weights\.hdf5 is read; the checkpoint .* is not"):
         model = formats.read(path)
-    assert model.bilm.reader.lexicon.words is not None
+    assert model.bilm.word_encoder.lexicon.words is not None
 
 
 def test_options_may_be_elsewhere_in_an_archive(official, tmp_path, tiny_options):
