@@ -1,9 +1,9 @@
-"""The server under load, on this machine alone: 64 clients, mixed requests, for a minute.
+"""Load test of the server on this machine: mixed requests of 64, 16 and one client.
 
-usage: python -m benchmarks.serve MODEL [--clients 64] [--seconds 60] [--json OUT.json]
-Three servers one after the other: requests batched; the same clients, every sentence run alone; one
-client alone. Prints requests, errors, tokens/s, p50 and p99 by size, the server's memory, and how
-far answers under load are from the library's own.
+usage: python -m benchmarks.serve MODEL [--seconds 60] [--json OUT.json]
+One word in ten is new to the server. Prints requests, errors, tokens/s, p50 and p99 by size and by
+route, the server's memory, how far results are from the library's, and the slowest response of
+/health, alone and beside the requests that take the server longest.
 """
 
 import argparse
@@ -37,6 +37,20 @@ WORDS = TEXT.split()
 SIZES = {"1 sentence": (1, 0.70), "8 sentences": (8, 0.25), "60 sentences": (60, 0.05)}
 KINDS = ("embed", "score", "substitutes")
 TIMEOUT_SECONDS = 120
+NEW_WORDS = 0.1  # share of words that were never seen before
+LETTERS = "abcdefghijklmnopqrstuvwxyz"
+# Accepted or refused, these take the server longest: text to split, JSON to write, items to check.
+HARD_REQUESTS: dict[str, tuple[str, dict[str, Any]]] = {
+    "900 kB of apostrophes": ("/api/embed", {"texts": ["'" * 900_000]}),
+    "900 kB of exclamation marks": ("/api/embed", {"texts": ["!?" * 450_000]}),
+    "20,000 tokens, all layers as JSON": (
+        "/api/embed",
+        {"texts": [" ".join(WORDS[k % 60] for k in range(19))] * 1_000, "layers": "all"},
+    ),
+    "250,000 empty texts": ("/api/embed", {"texts": [""] * 250_000}),
+    "300,000 wrong items": ("/api/score", {"texts": [3] * 300_000}),
+    "90,000 unknown keys": ("/api/score", {str(k): 0 for k in range(90_000)}),
+}
 
 
 @dataclass
@@ -44,6 +58,7 @@ class Load:
     """What one run saw."""
 
     seconds: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+    by_route: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     n_tokens: int = 0
     errors: list[str] = field(default_factory=list)
     memory: list[float] = field(default_factory=list)
@@ -61,6 +76,10 @@ class Load:
             "requests_per_second": round(len(every) / elapsed, 1),
             "tokens_per_second": round(self.n_tokens / elapsed),
             "latency": {"all": {"n": len(every), **_percentiles(every)}, **times},
+            "latency_by_route": {
+                route: {"n": len(found), **_percentiles(found)}
+                for route, found in self.by_route.items()
+            },
             "memory_mb": [round(megabytes) for megabytes in self.memory],
             "worst_difference": self.worst_difference,
         }
@@ -82,14 +101,22 @@ def draw_request(rng: random.Random) -> Request:
     kind = rng.choice(KINDS)
     size = rng.choices(list(SIZES), [share for _, share in SIZES.values()])[0]
     n_sentences = 1 if kind == "substitutes" else SIZES[size][0]
-    texts = [rng.choices(WORDS, k=rng.randint(5, 30)) for _ in range(n_sentences)]
+    texts = [draw_sentence(rng) for _ in range(n_sentences)]
     n_tokens = sum(map(len, texts))
     if kind == "substitutes":
         body = {"sentence": texts[0], "position": rng.randrange(len(texts[0]))}
-        return Request("1 sentence", "/substitutes", body, "application/json", n_tokens)
+        return Request("1 sentence", "/api/substitutes", body, "application/json", n_tokens)
     if kind == "score":
-        return Request(size, "/score", {"texts": texts}, "application/json", n_tokens)
-    return Request(size, "/embed", {"texts": texts, "layers": 1}, "application/x-npy", n_tokens)
+        return Request(size, "/api/score", {"texts": texts}, "application/json", n_tokens)
+    return Request(size, "/api/embed", {"texts": texts, "layers": 1}, "application/x-npy", n_tokens)
+
+
+def draw_sentence(rng: random.Random) -> list[str]:
+    """5 to 30 words, some of which are made up."""
+    words = rng.choices(WORDS, k=rng.randint(5, 30))
+    return [
+        "".join(rng.choices(LETTERS, k=7)) if rng.random() < NEW_WORDS else word for word in words
+    ]
 
 
 class Connection:
@@ -152,7 +179,9 @@ async def run_client(port: int, number: int, ends_at: float, load: Load, elmo: E
             request = draw_request(rng)
             started_at = time.perf_counter()
             status, content = await asyncio.wait_for(connection.ask(request), TIMEOUT_SECONDS)
-            load.seconds[request.size].append(time.perf_counter() - started_at)
+            elapsed = time.perf_counter() - started_at
+            load.seconds[request.size].append(elapsed)
+            load.by_route[request.path].append(elapsed)
             if status != 200:
                 load.errors.append(f"{status} {content[:200]!r}")
                 continue
@@ -164,10 +193,10 @@ async def run_client(port: int, number: int, ends_at: float, load: Load, elmo: E
 
 def compare(request: Request, content: bytes, elmo: Elmo) -> float:
     """How far an answer is from the library's own."""
-    if request.path == "/embed":
+    if request.path == "/api/embed":
         expected = np.concatenate([e.vectors(1) for e in elmo.embed(request.body["texts"])])
         return float(np.abs(np.load(io.BytesIO(content)) - expected).max())
-    if request.path == "/score":
+    if request.path == "/api/score":
         found = json.loads(content)["texts"]
         return max(
             float(np.abs(np.array(text["sentences"][0]["log_probs"][r]) - words).max())
@@ -212,6 +241,36 @@ async def measure(
     return load.summary(elapsed)
 
 
+async def measure_health(model: Path) -> dict[str, Any]:
+    """The slowest of many responses of /health, in ms, while one hard request runs."""
+    results = {}
+    async with server(model) as port:
+        for name, (path, body) in HARD_REQUESTS.items():
+            request = Request("", path, body, "application/json", 0)
+            async with Connection(port) as hard:
+                started_at = time.perf_counter()
+                running = asyncio.create_task(hard.ask(request))
+                slowest = 0.0
+                while not running.done():
+                    slowest = max(slowest, await _time_health(port))
+                status, _ = await running
+            results[name] = {
+                "status": status,
+                "seconds": round(time.perf_counter() - started_at, 2),
+                "health_ms": round(1000 * slowest, 1),
+            }
+    return results
+
+
+async def _time_health(port: int) -> float:
+    started_at = time.perf_counter()
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(b"GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+    await reader.read()
+    writer.close()
+    return time.perf_counter() - started_at
+
+
 def _percentiles(seconds: list[float]) -> dict[str, float]:
     """In milliseconds."""
     if not seconds:
@@ -224,23 +283,24 @@ def main() -> None:
     """Run all and print it."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("model", type=Path)
-    parser.add_argument("--clients", type=int, default=64)
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--json", type=Path)
     chosen = parser.parse_args()
     elmo = Elmo.load(chosen.model)
     short = chosen.seconds / 3
     results = {
-        "batched": asyncio.run(measure(chosen.model, elmo, chosen.clients, chosen.seconds)),
+        "batched": asyncio.run(measure(chosen.model, elmo, 64, chosen.seconds)),
+        "16 clients": asyncio.run(measure(chosen.model, elmo, 16, chosen.seconds)),
         "every sentence alone": asyncio.run(
-            measure(chosen.model, elmo, chosen.clients, short, "limits.batch_tokens=1")
+            measure(chosen.model, elmo, 64, short, "limits.batch_tokens=1")
         ),
         "one client": asyncio.run(measure(chosen.model, elmo, 1, short)),
+        "health": asyncio.run(measure_health(chosen.model)),
     }
     for name, result in results.items():
         print(name, json.dumps(result))
     batched = results["batched"]["tokens_per_second"]
-    for name in list(results)[1:]:
+    for name in ("every sentence alone", "one client"):
         gain = batched / max(1, results[name]["tokens_per_second"])
         print(f"batching gives {gain:.1f} times the tokens/s of {name}")
     if chosen.json:

@@ -9,16 +9,14 @@ pytest.importorskip("fastapi", reason="the server's packages are absent: install
 
 import httpx
 import torch
-import uvicorn
 
 from elmo.api import Elmo
 from elmo.models.model_folder import Model
 from elmo.network.softmax import build_head
 from elmo.search.build import passing_index
-from elmo.serve.app import create_app
 from elmo.serve.config import Limits, ServeConfig
 from elmo.serve.operations import Service
-from elmo.serve.run import listen
+from elmo.serve.run import build_server, listen
 from elmo.text.vocabulary import Vocabulary
 from tests.conftest import CORPUS, TINY_OPTIONS
 from tests.random_models import build_bilm, random_weights
@@ -50,11 +48,7 @@ def running(service, token=None, **settings):
     limits = settings.pop("limits", {})
     config = ServeConfig(port=0, limits=Limits(**limits), **settings)
     listening = listen(config.host, config.port)
-    server = uvicorn.Server(
-        uvicorn.Config(
-            create_app(service, config, token), log_level="error", timeout_graceful_shutdown=20
-        )
-    )
+    server = build_server(service, config, token)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
     thread.start()
     try:

@@ -36,7 +36,7 @@ def refused(answer, status):
 
 @pytest.mark.parametrize("layers", ["average", "top", 1, [0.5, 0.25, -0.25]])
 def test_vectors_are_those_of_the_library(client, model, layers):
-    answer = client.post("/embed", json={"texts": TEXTS, "layers": layers}).json()
+    answer = client.post("/api/embed", json={"texts": TEXTS, "layers": layers}).json()
     for found, expected in zip(answer["texts"], model.embed(TEXTS), strict=True):
         assert found["tokens"] == expected.tokens
         assert found["sentences"] == [list(span) for span in expected.sentences]
@@ -46,7 +46,7 @@ def test_vectors_are_those_of_the_library(client, model, layers):
 
 
 def test_all_layers_come_one_after_the_other(client, model):
-    answer = client.post("/embed", json={"texts": [TEXTS[0]], "layers": "all"}).json()
+    answer = client.post("/api/embed", json={"texts": [TEXTS[0]], "layers": "all"}).json()
     expected = model.embed(TEXTS[0]).layers
     np.testing.assert_allclose(answer["texts"][0]["vectors"], expected, atol=1e-5)
 
@@ -54,12 +54,12 @@ def test_all_layers_come_one_after_the_other(client, model):
 def test_binary_vectors_are_the_same_numbers(client, model):
     ask = {"texts": TEXTS, "layers": "all"}
     expected = np.concatenate([text.layers for text in model.embed(TEXTS)], axis=1)
-    npy = client.post("/embed", json=ask, headers={"Accept": "application/x-npy"})
+    npy = client.post("/api/embed", json=ask, headers={"Accept": "application/x-npy"})
     assert npy.headers["content-type"] == "application/x-npy"
     np.testing.assert_allclose(np.load(io.BytesIO(npy.content)), expected, atol=1e-5)
 
     accept = {"Accept": "text/html, application/vnd.safetensors;q=0.9, */*;q=0.1"}
-    answer = client.post("/embed", json=ask, headers=accept).content
+    answer = client.post("/api/embed", json=ask, headers=accept).content
     np.testing.assert_allclose(load(answer)["vectors"], expected, atol=1e-5)
     header = json.loads(answer[8 : 8 + int.from_bytes(answer[:8], "little")])
     texts = json.loads(header["__metadata__"]["texts"])
@@ -67,12 +67,12 @@ def test_binary_vectors_are_the_same_numbers(client, model):
 
 
 def test_an_encoding_that_is_not_ours_is_refused(client):
-    answer = client.post("/embed", json={"texts": TEXTS}, headers={"Accept": "image/png"})
+    answer = client.post("/api/embed", json={"texts": TEXTS}, headers={"Accept": "image/png"})
     assert "application/x-npy" in refused(answer, 406)
 
 
 def test_scores_are_those_of_the_library(client, model):
-    answer = client.post("/score", json={"texts": TEXTS}).json()
+    answer = client.post("/api/score", json={"texts": TEXTS}).json()
     for found, expected in zip(answer["texts"], model.score(TEXTS), strict=True):
         assert found["perplexity"]["forward"] == pytest.approx(
             expected.perplexity("forward"), rel=1e-4
@@ -87,7 +87,7 @@ def test_scores_are_those_of_the_library(client, model):
 
 
 def test_substitutes_are_those_of_the_library(client, model):
-    answer = client.post("/substitutes", json={**ASK, "k": 4}).json()
+    answer = client.post("/api/substitutes", json={**ASK, "k": 4}).json()
     expected = model.substitutes(ASK["sentence"], 3, 4)
     assert [found["word"] for found in answer["substitutes"]] == [s.word for s in expected]
     for found, substitute in zip(answer["substitutes"], expected, strict=True):
@@ -98,7 +98,9 @@ def test_substitutes_are_those_of_the_library(client, model):
 @pytest.mark.parametrize("layers", ["top", [0.3, 0.3, 0.4]])
 def test_neighbors_are_those_of_the_library(client, model, service, any_word, layers):
     ask = {"sentence": "I took a bow.", "position": 3, "k": 3}
-    answer = client.post("/neighbors", json={**ask, "any_word": any_word, "layers": layers}).json()
+    answer = client.post(
+        "/api/neighbors", json={**ask, "any_word": any_word, "layers": layers}
+    ).json()
     assert answer.pop("tokens") == ASK["sentence"]
     occurrence = Occurrence(ASK["sentence"], 3)
     expected = find_neighbors(
@@ -113,11 +115,11 @@ def test_neighbors_are_those_of_the_library(client, model, service, any_word, la
 def test_without_a_text_neighbors_are_of_the_packages_own_sentences(model):
     index = open_index(model)
     with running(Service(model, "tiny", index)) as (address, _):
-        assert httpx.get(f"{address}/info").json()["indexed_tokens"] == len(index)
+        assert httpx.get(f"{address}/api/info").json()["indexed_tokens"] == len(index)
         for any_word in (False, True):
             ask = {"sentence": "They took another bow.", "position": 3, "k": 30}
             answer = httpx.post(
-                f"{address}/neighbors", json={**ask, "any_word": any_word}, timeout=30
+                f"{address}/api/neighbors", json={**ask, "any_word": any_word}, timeout=30
             ).json()
             found = [" ".join(near["tokens"]) for near in answer["in_context"]]
             assert ("I took a bow ." in found) or any_word
@@ -130,14 +132,14 @@ def test_layers_that_the_graph_of_a_large_text_does_not_link_are_refused(model, 
     index = WordIndex(tmp_path, model, most_compared=0)
     with running(Service(model, "tiny", index)) as (address, _):
         ask = {**ASK, "any_word": True}
-        assert len(httpx.post(f"{address}/neighbors", json=ask).json()["in_context"]) > 0
-        answer = httpx.post(f"{address}/neighbors", json={**ask, "layers": "average"})
+        assert len(httpx.post(f"{address}/api/neighbors", json=ask).json()["in_context"]) > 0
+        answer = httpx.post(f"{address}/api/neighbors", json={**ask, "layers": "average"})
     assert "not what the graph" in refused(answer, 422)
 
 
 def test_a_task_labels_every_word_of_a_page(client):
     page = "Alan went to Paris. he liked Rome!"
-    answer = client.post("/predict/ner", json={"texts": [page]}).json()["texts"][0]
+    answer = client.post("/api/predict/ner", json={"texts": [page]}).json()["texts"][0]
     pairs = dict(zip(answer["tokens"], answer["labels"], strict=True))
     assert pairs["Paris"] == pairs["Rome"] == "B-NAME"
     assert pairs["he"] == "O"
@@ -146,17 +148,17 @@ def test_a_task_labels_every_word_of_a_page(client):
 
 def test_empty_texts_have_empty_answers(client):
     texts = ["", "  ", []]
-    vectors = client.post("/embed", json={"texts": texts}).json()["texts"]
+    vectors = client.post("/api/embed", json={"texts": texts}).json()["texts"]
     assert [text["vectors"] for text in vectors] == [[], [], []]
-    scored = client.post("/score", json={"texts": texts}).json()["texts"]
+    scored = client.post("/api/score", json={"texts": texts}).json()["texts"]
     assert [len(text["sentences"]) for text in scored] == [0, 0, 1]
-    assert client.post("/predict/ner", json={"texts": texts}).json()["texts"][0]["labels"] == []
-    npy = client.post("/embed", json={"texts": [""]}, headers={"Accept": "application/x-npy"})
+    assert client.post("/api/predict/ner", json={"texts": texts}).json()["texts"][0]["labels"] == []
+    npy = client.post("/api/embed", json={"texts": [""]}, headers={"Accept": "application/x-npy"})
     assert np.load(io.BytesIO(npy.content)).shape == (0, 16)
 
 
 def test_info_tells_what_is_served(client, service):
-    told = client.get("/info").json()
+    told = client.get("/api/info").json()
     assert told["layers"] == 3
     assert told["output_dim"] == 16
     assert told["words"] == len(service.elmo.model.vocabulary)
@@ -167,11 +169,11 @@ def test_info_tells_what_is_served(client, service):
 
 def test_metrics_count_requests_by_route(client):
     client.get("/health")
-    client.post("/predict/nothing", json={"texts": ["a"]})
+    client.post("/api/predict/nothing", json={"texts": ["a"]})
     told = client.get("/metrics")
     assert told.headers["content-type"].startswith("text/plain")
     assert 'elmo_requests_total{path="/health",status="200"}' in told.text
-    assert 'elmo_requests_total{path="/predict/{task}",status="404"}' in told.text
+    assert 'elmo_requests_total{path="/api/predict/{task}",status="404"}' in told.text
     assert "elmo_batch_tokens_bucket" in told.text
     assert "process_resident_memory_bytes" in told.text
 
@@ -179,34 +181,34 @@ def test_metrics_count_requests_by_route(client):
 @pytest.mark.parametrize(
     ("path", "body"),
     [
-        ("/embed", {}),
-        ("/embed", {"texts": []}),
-        ("/embed", {"texts": "a text"}),
-        ("/embed", {"texts": [3]}),
-        ("/embed", {"texts": [["a", None]]}),
-        ("/embed", {"texts": ["a"], "layers": "none"}),
-        ("/embed", {"texts": ["a"], "layers": 3}),
-        ("/embed", {"texts": ["a"], "layers": [1]}),
-        ("/embed", {"texts": ["a"], "layers": [1e300, 0, 0]}),
-        ("/embed", {"texts": ["a"], "layers": True}),
-        ("/embed", {"texts": ["a"], "unknown": 1}),
-        ("/embed", {"texts": ["half \ud800"]}),
-        ("/embed", {"texts": [["half", "\udfff"]]}),
-        ("/embed", [1, 2]),
-        ("/embed", None),
-        ("/score", {"texts": {"a": 1}}),
-        ("/substitutes", {**ASK, "position": 5}),
-        ("/substitutes", {**ASK, "position": -1}),
-        ("/substitutes", {**ASK, "position": 10**400}),
-        ("/substitutes", {**ASK, "position": 1.5}),
-        ("/substitutes", {**ASK, "position": "3"}),
-        ("/substitutes", {**ASK, "k": 0}),
-        ("/substitutes", {**ASK, "k": 10**9}),
-        ("/substitutes", {"sentence": "", "position": 0}),
-        ("/neighbors", {**ASK, "layers": "all"}),
-        ("/neighbors", {**ASK, "layers": [1, 2]}),
-        ("/neighbors", {**ASK, "layers": 77}),
-        ("/neighbors", {**ASK, "any_word": "yes"}),
+        ("/api/embed", {}),
+        ("/api/embed", {"texts": []}),
+        ("/api/embed", {"texts": "a text"}),
+        ("/api/embed", {"texts": [3]}),
+        ("/api/embed", {"texts": [["a", None]]}),
+        ("/api/embed", {"texts": ["a"], "layers": "none"}),
+        ("/api/embed", {"texts": ["a"], "layers": 3}),
+        ("/api/embed", {"texts": ["a"], "layers": [1]}),
+        ("/api/embed", {"texts": ["a"], "layers": [1e300, 0, 0]}),
+        ("/api/embed", {"texts": ["a"], "layers": True}),
+        ("/api/embed", {"texts": ["a"], "unknown": 1}),
+        ("/api/embed", {"texts": ["half \ud800"]}),
+        ("/api/embed", {"texts": [["half", "\udfff"]]}),
+        ("/api/embed", [1, 2]),
+        ("/api/embed", None),
+        ("/api/score", {"texts": {"a": 1}}),
+        ("/api/substitutes", {**ASK, "position": 5}),
+        ("/api/substitutes", {**ASK, "position": -1}),
+        ("/api/substitutes", {**ASK, "position": 10**400}),
+        ("/api/substitutes", {**ASK, "position": 1.5}),
+        ("/api/substitutes", {**ASK, "position": "3"}),
+        ("/api/substitutes", {**ASK, "k": 0}),
+        ("/api/substitutes", {**ASK, "k": 10**9}),
+        ("/api/substitutes", {"sentence": "", "position": 0}),
+        ("/api/neighbors", {**ASK, "layers": "all"}),
+        ("/api/neighbors", {**ASK, "layers": [1, 2]}),
+        ("/api/neighbors", {**ASK, "layers": 77}),
+        ("/api/neighbors", {**ASK, "any_word": "yes"}),
     ],
 )
 def test_a_body_that_is_not_as_described_is_refused(client, path, body):
@@ -231,7 +233,9 @@ def test_a_body_that_is_not_as_described_is_refused(client, path, body):
         b'{"texts": ["a"], "layers": ' + b"9" * 5_000 + b"}",
     ],
 )
-@pytest.mark.parametrize("path", ["/embed", "/score", "/substitutes", "/neighbors", "/predict/ner"])
+@pytest.mark.parametrize(
+    "path", ["/api/embed", "/api/score", "/api/substitutes", "/api/neighbors", "/api/predict/ner"]
+)
 def test_bytes_that_are_no_request_are_refused(client, path, content):
     answer = client.post(path, content=content, headers={"Content-Type": "application/json"})
     assert answer.status_code in (400, 422)
@@ -247,9 +251,9 @@ def test_bytes_that_are_no_request_are_refused(client, path, content):
         ("GET", "/static/..%2Fapp.py", 404),
         ("GET", "/static/%2e%2e/app.py", 404),
         ("GET", "/static//etc/passwd", 404),
-        ("GET", "/embed", 405),
-        ("DELETE", "/embed", 405),
-        ("POST", "/predict/..%2F..%2Fetc", 404),
+        ("GET", "/api/embed", 405),
+        ("DELETE", "/api/embed", 405),
+        ("POST", "/api/predict/..%2F..%2Fetc", 404),
     ],
 )
 def test_addresses_that_are_not_served_are_refused(address, method, path, status):
@@ -262,24 +266,27 @@ def test_a_model_without_head_index_or_task_says_what_it_lacks(bilm):
     from elmo.models.model_folder import Model
 
     with running(Service(Elmo(Model(bilm)), "bare")) as (address, _):
-        assert httpx.get(f"{address}/info").json()["words"] is None
-        assert httpx.post(f"{address}/embed", json={"texts": ["a"]}).status_code == 200
+        assert httpx.get(f"{address}/api/info").json()["words"] is None
+        assert httpx.post(f"{address}/api/embed", json={"texts": ["a"]}).status_code == 200
         for path, body in {
             "score": {"texts": ["a"]},
             "substitutes": ASK,
             "neighbors": ASK,
             "predict/ner": {"texts": ["a"]},
         }.items():
-            message = refused(httpx.post(f"{address}/{path}", json=body), 404)
+            message = refused(httpx.post(f"{address}/api/{path}", json=body), 404)
             assert message.startswith(f"{path} is not available")
 
 
 def test_every_answer_keeps_the_page_to_itself(client):
-    for path in ("/", "/docs", "/info", "/static/explorer.js", "/nowhere"):
+    for path in ("/", "/docs", "/api/info", "/static/explorer.js", "/nowhere"):
         headers = client.get(path).headers
         policy = headers["content-security-policy"]
         assert "default-src 'none'" in policy
-        assert "unsafe" not in policy
+        # Swagger UI sets styles of its own elements; scripts are never inline.
+        assert "unsafe" not in policy.replace(
+            "style-src 'self' 'unsafe-inline'", "", path == "/docs"
+        )
         assert headers["x-content-type-options"] == "nosniff"
         assert "access-control-allow-origin" not in headers
         assert "server" not in headers or "uvicorn" in headers["server"]
@@ -296,10 +303,12 @@ def test_the_page_names_nothing_outside_this_server(client):
 
 def test_the_python_of_the_docs_runs(address):
     page = (ROOT / "docs" / "serve.md").read_text(encoding="utf-8")
-    (block,) = re.findall(r"^```python\n(.*?)^```", page, flags=re.MULTILINE | re.DOTALL)
+    blocks = re.findall(r"^```python\n(.*?)^```", page, flags=re.MULTILINE | re.DOTALL)
     names = {}
-    exec(block.replace("http://127.0.0.1:8000", address), names)
+    for block in blocks:
+        exec(block.replace("http://127.0.0.1:8000", address).replace("english:", "tiny:"), names)
     assert names["vectors"].shape == (5, 16)
+    assert len(names["vector"]) == 16
 
 
 def test_the_docs_name_every_limit_and_address(client):
@@ -313,12 +322,17 @@ def test_the_docs_name_every_limit_and_address(client):
 def test_the_description_covers_every_address(client):
     paths = client.get("/openapi.json").json()["paths"]
     assert set(paths) == {
-        "/embed",
-        "/neighbors",
-        "/score",
-        "/substitutes",
-        "/predict/{task}",
-        "/info",
+        "/api/embed",
+        "/api/neighbors",
+        "/api/score",
+        "/api/substitutes",
+        "/api/predict/{task}",
+        "/api/info",
+        "/v1/embeddings",
+        "/v1/models",
+        "/v1/models/{model}",
+        "/embed_all",
         "/health",
+        "/ready",
         "/metrics",
     }

@@ -121,7 +121,8 @@ def test_typing_changes_what_is_compared(page):
 def test_a_clicked_word_shows_its_neighbors_in_the_text(page, client):
     page.locator('[data-sentence="1"][data-position="3"]').click()
     answer = client.post(
-        "/neighbors", json={"sentence": BOWS[1].split(), "position": 3, "k": 8, "layers": [0, 0, 1]}
+        "/api/neighbors",
+        json={"sentence": BOWS[1].split(), "position": 3, "k": 8, "layers": [0, 0, 1]},
     ).json()
     expect(page.locator("#neighbors li")).to_have_count(len(answer["in_context"]))
     shown = page.locator("#neighbors li").all()
@@ -317,16 +318,29 @@ def test_on_a_phone_nothing_runs_over_the_edge(browser, address):
         assert page.evaluate("document.documentElement.scrollWidth") <= 360
 
 
-def test_the_api_has_a_page_that_describes_it(context, address):
+def test_the_api_has_a_page_whose_examples_run(context, address):
     page = context.new_page()
     problems = []
     page.on("console", lambda message: problems.append(message.text))
+    page.on(
+        "request",
+        lambda request: None if request.url.startswith(address) else problems.append(request.url),
+    )
     page.goto(f"{address}/docs")
-    page.wait_for_selector("section")
-    text = page.locator("main").inner_text()
-    for path in ("/embed", "/neighbors", "/score", "/substitutes", "/predict/{task}", "/info"):
-        assert path in text
-    assert problems == []
+    page.wait_for_selector(".opblock")
+    paths = page.locator(".opblock-summary-path").evaluate_all(
+        "paths => paths.map(path => path.dataset.path)"
+    )
+    for path in ("/api/embed", "/api/predict/{task}", "/v1/embeddings", "/embed_all", "/ready"):
+        assert path in paths
+    for path in ("/api/embed", "/api/substitutes", "/v1/embeddings", "/embed_all"):
+        block = page.locator(".opblock", has=page.locator(f'[data-path="{path}"]'))
+        block.locator(".opblock-summary-control").click()
+        block.get_by_role("button", name="Execute").click()
+        expect(block.locator(".live-responses-table .response-col_status").last).to_contain_text(
+            "200"
+        )
+    assert [problem for problem in problems if not problem.startswith("data:")] == []
 
 
 def test_a_token_is_asked_for_once(context, service):

@@ -1,18 +1,24 @@
 """Tokens, hosts and origins, limits, timeouts and shutdown."""
 
+import json
 import socket
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
 import httpx
+import numpy as np
 import pytest
+from pydantic import ValidationError
 
 from elmo.cli.main import main
 from elmo.errors import ConfigError
-from elmo.serve.config import ServeConfig, read_config
+from elmo.serve.codec import BLOCK_VALUES, encode_json, split_texts
+from elmo.serve.config import Limits, ServeConfig, read_config
+from elmo.serve.middleware import RequestError
 from elmo.serve.operations import Service
 from elmo.serve.run import listen, read_token
+from elmo.serve.schemas import EmbedBody
 from tests.serve.conftest import running
 from tests.serve.test_api import refused
 
@@ -30,18 +36,81 @@ TOKEN = "a-long-secret-token"
     ],
 )
 def test_too_much_is_refused_by_the_name_of_the_limit(client, body, limit):
-    assert f"({limit})" in refused(client.post("/embed", json=body), 413)
-    assert f"({limit})" in refused(client.post("/score", json=body), 413)
+    assert f"({limit})" in refused(client.post("/api/embed", json=body), 413)
+    assert f"({limit})" in refused(client.post("/api/score", json=body), 413)
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "message"),
+    [
+        ({"texts": [""] * 250_000}, 413, "250,000 items in texts"),
+        ({"texts": [3] * 300_000}, 413, "300,000 items in texts"),
+        ({"texts": [["a"] * 1_500] * 120}, 413, "max_tokens"),
+        ({"texts": [[1] * 400_000]}, 413, "400,000 tokens in a sentence"),
+        ({"sentence": [1] * 400_000, "position": 0}, 413, "400,000 tokens in a sentence"),
+        ({"texts": ["a"], "layers": [0] * 300_000}, 413, "300,000 items in layers"),
+        ({str(k): 0 for k in range(90_000)}, 422, "90,000 keys in the body"),
+        ([""] * 250_000, 422, "body"),
+    ],
+)
+def test_counts_are_checked_before_a_body_is_validated(default_address, body, status, message):
+    content = json.dumps(body, separators=(",", ":"))
+    answer = httpx.post(
+        f"{default_address}/api/embed",
+        content=content,
+        headers={"Content-Type": "application/json"},
+    )
+    assert message in refused(answer, status)
+    assert len(answer.content) < 500
+
+
+def test_validation_stops_at_the_first_wrong_item():
+    for body in ({"texts": [3] * 1_000}, {"texts": [["a", 3, 3, 3] * 100]}):
+        with pytest.raises(ValidationError) as error:
+            EmbedBody.model_validate(body)
+        assert error.value.error_count() <= 2
+
+
+def test_a_text_with_too_many_sentences_is_not_split_to_its_end():
+    texts = ["Yes. No. " * 10, "It is late. " * 50_000]
+    limits = Limits(max_sentences=100)
+    with pytest.raises(RequestError, match=r"101 sentences or more"):
+        split_texts(texts, limits)
+
+
+def test_json_is_written_in_blocks():
+    values = np.random.default_rng(0).normal(size=(2, 30, 1_000)).astype(np.float32)
+    blocks = list(encode_json(values))
+    assert max(len(block) for block in blocks) < 20 * BLOCK_VALUES
+    assert len(blocks) > 60
+    np.testing.assert_allclose(json.loads("".join(blocks)), values, atol=1e-6)
+    for shape in ((0, 4), (2, 0, 4), (3,), (1, 1)):
+        assert json.loads("".join(encode_json(np.zeros(shape)))) == np.zeros(shape).tolist()
+
+
+def test_900_kB_of_apostrophes_are_refused_by_their_number_of_tokens(default_address):
+    for text in ("'" * 900_000, '"' * 450_000, "“" * 300_000, ".\n" * 300_000):
+        answer = httpx.post(f"{default_address}/api/embed", json={"texts": [text]}, timeout=60)
+        assert "expected at most" in refused(answer, 413)
+
+
+@pytest.fixture(scope="module")
+def default_address(service):
+    """The URL of a server with its default limits."""
+    with running(service) as (address, _):
+        yield address
 
 
 def test_a_sentence_too_long_to_look_at_is_refused(client):
     body = {"sentence": ["word"] * 101, "position": 0}
-    assert "max_sentence_tokens" in refused(client.post("/substitutes", json=body), 413)
+    assert "max_sentence_tokens" in refused(client.post("/api/substitutes", json=body), 413)
 
 
 def test_an_answer_too_large_is_refused(service):
     with running(service, limits={"max_vector_values": 100}) as (address, _):
-        answer = httpx.post(f"{address}/embed", json={"texts": ["one two three four five six sev"]})
+        answer = httpx.post(
+            f"{address}/api/embed", json={"texts": ["one two three four five six sev"]}
+        )
         assert "max_vector_values" in refused(answer, 413)
 
 
@@ -51,7 +120,9 @@ def test_a_body_without_a_length_is_cut_off_at_the_limit(client):
             yield b" " * 1000
 
     headers = {"Content-Type": "application/json"}
-    assert "max_bytes" in refused(client.post("/embed", content=endless(), headers=headers), 413)
+    assert "max_bytes" in refused(
+        client.post("/api/embed", content=endless(), headers=headers), 413
+    )
 
 
 def test_a_token_is_asked_for_but_not_of_the_page(service):
@@ -65,39 +136,39 @@ def test_a_token_is_asked_for_but_not_of_the_page(service):
             {"Authorization": f"Basic {TOKEN}"},
             {"Authorization": f"Bearer {TOKEN}x"},
         ):
-            for path in ("/info", "/metrics"):
+            for path in ("/api/info", "/metrics"):
                 answer = httpx.get(address + path, headers=headers)
                 assert TOKEN not in refused(answer, 401)
                 assert answer.headers["www-authenticate"] == "Bearer"
         headers = {"Authorization": f"Bearer {TOKEN}"}
         body = {"texts": ["a"]}
-        assert httpx.post(f"{address}/embed", json=body).status_code == 401
-        assert httpx.post(f"{address}/embed", json=body, headers=headers).status_code == 200
+        assert httpx.post(f"{address}/api/embed", json=body).status_code == 401
+        assert httpx.post(f"{address}/api/embed", json=body, headers=headers).status_code == 200
 
 
 def test_another_sites_page_may_ask_only_if_it_was_named(service, address):
     origin = {"Origin": "https://example.org"}
     preflight = {**origin, "Access-Control-Request-Method": "POST"}
-    answer = httpx.options(f"{address}/embed", headers=preflight)
+    answer = httpx.options(f"{address}/api/embed", headers=preflight)
     assert "access-control-allow-origin" not in answer.headers
     with running(service, allow_origins=("https://example.org",)) as (open_address, _):
-        answer = httpx.options(f"{open_address}/embed", headers=preflight)
+        answer = httpx.options(f"{open_address}/api/embed", headers=preflight)
         assert answer.headers["access-control-allow-origin"] == "https://example.org"
         other = {**preflight, "Origin": "https://evil.example"}
-        answer = httpx.options(f"{open_address}/embed", headers=other)
+        answer = httpx.options(f"{open_address}/api/embed", headers=other)
         assert "access-control-allow-origin" not in answer.headers
 
 
 def test_a_name_that_is_not_this_machines_is_refused(address):
     port = address.rsplit(":", 1)[1]
     for host in ("evil.example", f"evil.example:{port}", "", "localhost:80:80", "localhost.evil"):
-        refused(httpx.get(f"{address}/info", headers={"Host": host}), 421)
+        refused(httpx.get(f"{address}/api/info", headers={"Host": host}), 421)
     for host in (f"localhost:{port}", f"127.0.0.1:{port}", "[::1]:80", "[::1]", "LOCALHOST"):
-        assert httpx.get(f"{address}/info", headers={"Host": host}).status_code == 200
+        assert httpx.get(f"{address}/api/info", headers={"Host": host}).status_code == 200
 
 
 def ask(address, text, timeout=20):
-    return httpx.post(f"{address}/predict/ner", json={"texts": [text]}, timeout=timeout)
+    return httpx.post(f"{address}/api/predict/ner", json={"texts": [text]}, timeout=timeout)
 
 
 @pytest.mark.parametrize(
@@ -172,7 +243,7 @@ def test_the_work_of_a_client_that_goes_away_is_dropped(model, task):
         body = b'{"texts": ["Gone."]}'
         with socket.create_connection(("127.0.0.1", port)) as connection:
             connection.sendall(
-                b"POST /predict/ner HTTP/1.1\r\nHost: localhost\r\n"
+                b"POST /api/predict/ner HTTP/1.1\r\nHost: localhost\r\n"
                 b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n%b"
                 % (len(body), body)
             )
@@ -205,7 +276,7 @@ def test_a_slow_body_is_not_waited_for(service):
         port = int(address.rsplit(":", 1)[1])
         with socket.create_connection(("127.0.0.1", port), timeout=20) as connection:
             connection.sendall(
-                b"POST /embed HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{"
+                b"POST /api/embed HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{"
             )
             assert b"408" in connection.recv(4096).split(b"\r\n")[0]
 

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elmo.serve.scheduler import Batcher, FairQueue, Job, StoppedError
+from elmo.serve.scheduler import Batcher, FairQueue, Job, Operation, StoppedError
 
 
 def job(name, *sizes):
-    return Job(name, [f"{name}{k}" for k in range(len(sizes))], sizes)
+    return Job(name, [f"{name}{k}" for k in range(len(sizes))], sizes, sizes)
 
 
 def names(taken):
@@ -76,7 +76,7 @@ def test_every_piece_is_taken_once_and_in_its_jobs_job(all_sizes):
         queue.add(one)
     taken = []
     while batch := queue.take(25):
-        sizes = [one.sizes[number] for one, number in batch]
+        sizes = [one.costs[number] for one, number in batch]
         assert sum(sizes) <= 25 or len(sizes) == 1
         taken += batch
     for one in jobs:
@@ -110,7 +110,9 @@ def run(scenario):
     """Run a scenario with a batcher, and stop it."""
     recorder = Recorder()
     observed = []
-    batcher = Batcher({"double": recorder.double}, 100, lambda *seen: observed.append(seen))
+    batcher = Batcher(
+        {"double": Operation(recorder.double)}, 100, lambda *seen: observed.append(seen)
+    )
     try:
         return asyncio.run(scenario(batcher, recorder)), recorder, observed
     finally:
@@ -191,3 +193,36 @@ def test_nothing_to_do_is_done_at_once():
 
     answer, recorder, _ = run(scenario)
     assert answer == recorder.batches == []
+
+
+def test_a_batch_is_bounded_by_cost_and_its_cheapest_operation_runs_first():
+    ran = []
+    may_continue = threading.Event()
+
+    def record(name):
+        def run_items(items):
+            ran.append((name, len(items)))
+            assert name != "first" or may_continue.wait(20)
+            return items
+
+        return run_items
+
+    async def scenario():
+        names = ["first", "dear", "cheap"]
+        waiting = [asyncio.ensure_future(batcher.run("first", ["f"], [10]))]
+        await until(lambda: ran)
+        waiting += [
+            asyncio.ensure_future(batcher.run(name, [name] * 4, [10] * 4)) for name in names[1:]
+        ]
+        await asyncio.sleep(0.02)
+        may_continue.set()
+        await asyncio.gather(*waiting)
+
+    operations = {name: Operation(record(name)) for name in ("first", "cheap")}
+    operations["dear"] = Operation(record("dear"), lambda length: 5.0 * length)
+    batcher = Batcher(operations, 100, lambda *seen: None)
+    try:
+        asyncio.run(scenario())
+    finally:
+        batcher.stop()
+    assert ran == [("first", 1), ("cheap", 4), ("dear", 1), ("dear", 2), ("dear", 1)]

@@ -29,9 +29,9 @@ def tagger_address(model, tmp_path_factory):
 
 def test_the_server_labels_words_as_the_tagger_learned_them(tagger_address):
     with httpx.Client(base_url=tagger_address, timeout=30) as client:
-        assert client.get("/info").json()["tasks"] == ["ner"]
+        assert client.get("/api/info").json()["tasks"] == ["ner"]
         text = "Ann Lee saw a bow. He left New York City."
-        answer = client.post("/predict/ner", json={"texts": [text]}).json()["texts"][0]
+        answer = client.post("/api/predict/ner", json={"texts": [text]}).json()["texts"][0]
     labeled = dict(zip(answer["tokens"], answer["labels"], strict=True))
     assert labeled["Ann"] == "B-PER"
     assert labeled["saw"] == "O"

@@ -1,18 +1,16 @@
-"""The app: all routes of the server.
+"""The app: all routes with their middleware.
 
 In: a `Service` (a model with its index and task models), settings, an optional token. Out: an ASGI
-app with its middleware.
+app.
 """
 
-import asyncio
-import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
+from fastapi.openapi.utils import get_openapi
 from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
@@ -22,45 +20,33 @@ from starlette.types import ASGIApp
 
 from elmo import __version__
 from elmo.errors import ElmoError
-from elmo.inference.occurrence import Occurrence
-from elmo.inference.results import Scored, ScoredSentence, layer_weights
-from elmo.serve import codec, schemas
-from elmo.serve.config import Limits, ServeConfig
-from elmo.serve.metrics import CountRequests, Metrics
-from elmo.serve.middleware import Guard, error_response
-from elmo.serve.operations import EmbedItem, NeighborsItem, Service, SubstitutesItem
+from elmo.serve import schemas
+from elmo.serve.compatible import openai_routes, tei_routes
+from elmo.serve.config import ServeConfig
+from elmo.serve.metrics import Metrics, RequestMonitor
+from elmo.serve.middleware import CONTENT_POLICY, Guard, RequestError, error_response
+from elmo.serve.operations import Service
+from elmo.serve.routes import Backend, embedding_routes, errors, probability_routes
 from elmo.serve.scheduler import RequestDispatcher
-from elmo.text.tokenizer import Sentence
 
 STATIC = Path(__file__).parent / "static"
-ERRORS: dict[int | str, dict[str, Any]] = {
-    status: {"model": schemas.ErrorResponse, "description": description}
-    for status, description in {
-        400: "The body cannot be parsed.",
-        401: "A token is required.",
-        404: "Not found, or not loaded by this server.",
-        408: "The body was not received in time.",
-        413: "Over a limit; the message names it.",
-        421: "Unknown host name.",
-        422: "The body is invalid; the message says where.",
-        429: "Too many concurrent requests of this client.",
-        503: "Too many concurrent requests, timeout, or shutting down.",
-    }.items()
-}
-VECTORS: dict[int | str, dict[str, Any]] = {
-    200: {
-        "description": "Vectors as JSON; or those of all tokens in one array, as .npy or as "
-        "safetensors with the tokens in its metadata.",
-        "content": {codec.NPY: {}, codec.SAFETENSORS: {}},
-    },
-    406: {"model": schemas.ErrorResponse, "description": "No supported encoding is accepted."},
-}
+SWAGGER_UI = STATIC / "swagger-ui"
+# Swagger UI sets styles in its elements and has its icons in them.
+DOCS_POLICY = CONTENT_POLICY.replace("style-src 'self'", "style-src 'self' 'unsafe-inline'")
+DOCS_POLICY = DOCS_POLICY.replace("img-src 'self'", "img-src 'self' data:")
+SWAGGER_UI_TYPES = {"swagger-ui.css": "text/css", "swagger-ui-bundle.js": "text/javascript"}
 
 
-def create_app(service: Service, config: ServeConfig, token: str | None = None) -> ASGIApp:
-    """The server as an ASGI app."""
+def create_app(
+    service: Service,
+    config: ServeConfig,
+    token: str | None = None,
+    is_draining: Callable[[], bool] = lambda: False,
+) -> ASGIApp:
+    """The server as an ASGI app; `/ready` answers 503 when it `is_draining`."""
     metrics = Metrics()
     dispatcher = RequestDispatcher(service.operations(), config.limits, metrics)
+    backend = Backend(service, dispatcher, config.limits)
     api = FastAPI(
         title="elmo",
         version=__version__,
@@ -69,19 +55,25 @@ def create_app(service: Service, config: ServeConfig, token: str | None = None) 
         redoc_url=None,
         lifespan=dispatcher.run,
     )
+    api.state.limits = config.limits
+    api.include_router(embedding_routes(backend))
+    api.include_router(probability_routes(backend))
+    api.include_router(openai_routes(backend))
+    api.include_router(tei_routes(backend))
+    _add_status(api, metrics, is_draining)
     _add_pages(api)
-    _add_embedding(api, service, dispatcher, config.limits)
-    _add_probabilities(api, dispatcher, config.limits)
-    _add_status(api, service, metrics, config.limits)
     _add_error_handlers(api)
-    if config.allow_origins:
-        api.add_middleware(
-            CORSMiddleware,
+    _add_description(api, backend, needs_token=token is not None)
+    app: ASGIApp = Guard(api, config, token)
+    if config.allow_origins:  # around the guard: a preflight has no token, and errors need headers
+        app = CORSMiddleware(
+            app,
             allow_origins=config.allow_origins,
             allow_methods=["GET", "POST"],
-            allow_headers=["Authorization", "Content-Type"],
+            allow_headers=["*"],
+            expose_headers=["X-Request-Id", "Retry-After"],
         )
-    return CountRequests(Guard(api, config, token), metrics)
+    return RequestMonitor(app, metrics)
 
 
 def _add_pages(api: FastAPI) -> None:
@@ -91,99 +83,44 @@ def _add_pages(api: FastAPI) -> None:
 
     @api.get("/docs", include_in_schema=False)
     async def docs() -> Response:
-        return FileResponse(STATIC / "docs.html")
+        return FileResponse(STATIC / "docs.html", headers={"Content-Security-Policy": DOCS_POLICY})
+
+    @api.get("/static/swagger-ui/{name}", include_in_schema=False)
+    async def swagger_ui(name: str) -> Response:
+        if name not in SWAGGER_UI_TYPES:
+            raise RequestError(404, "no such path; see /docs")
+        return FileResponse(
+            SWAGGER_UI / f"{name}.gz",
+            media_type=SWAGGER_UI_TYPES[name],
+            headers={"Content-Encoding": "gzip"},
+        )
 
     api.mount("/static", StaticFiles(directory=STATIC))
 
 
-def _add_status(api: FastAPI, service: Service, metrics: Metrics, limits: Limits) -> None:
-    description = _describe_service(service, limits)
-
-    @api.get("/info", response_model=schemas.InfoResponse, responses=_errors(401, 421))
-    async def info() -> Response:
-        """The model, what is loaded for it, and the limits."""
-        return JSONResponse(description)
-
-    @api.get("/health", response_model=schemas.HealthResponse, responses=_errors(421))
+def _add_status(api: FastAPI, metrics: Metrics, is_draining: Callable[[], bool]) -> None:
+    @api.get(
+        "/health", response_model=schemas.HealthResponse, responses=errors(421), tags=["status"]
+    )
     async def health() -> Response:
         """Whether the server is running."""
         return JSONResponse({"status": "ok"})
 
-    @api.get("/metrics", responses=_errors(401, 421) | {200: {"content": {"text/plain": {}}}})
+    @api.get(
+        "/ready", response_model=schemas.ReadyResponse, responses=errors(421, 503), tags=["status"]
+    )
+    async def ready() -> Response:
+        """Whether to send requests to this server: 503 while it shuts down."""
+        if is_draining():
+            raise RequestError(503, "the server is shutting down")
+        return JSONResponse({"status": "ready"})
+
+    text: dict[int | str, dict[str, Any]] = {200: {"content": {"text/plain": {}}}}
+
+    @api.get("/metrics", responses=errors(401, 421) | text, tags=["status"])
     async def prometheus() -> Response:
         """Metrics for Prometheus."""
         return Response(metrics.render(), media_type=CONTENT_TYPE_LATEST)
-
-
-def _add_embedding(
-    api: FastAPI, service: Service, dispatcher: RequestDispatcher, limits: Limits
-) -> None:
-    elmo, index = service.elmo, service.index
-
-    @api.post("/embed", response_model=schemas.EmbedResponse, responses=ERRORS | VECTORS)
-    async def embed(body: schemas.EmbedBody, request: Request) -> Response:
-        """One vector per token of each text."""
-        encoding = codec.choose_encoding(request.headers.get("accept", ""))
-        weights = layer_weights(body.layers, elmo.n_layers)
-        texts = await asyncio.to_thread(codec.split_texts, body.texts, limits)
-        sentences = [sentence.tokens for text in texts for sentence in text]
-        n_values = sum(map(len, sentences)) * len(weights) * elmo.output_dim
-        codec.check_limit(limits, "max_vector_values", n_values, "numbers in the response")
-        items = [EmbedItem(tokens, weights) for tokens in sentences]
-        found = await dispatcher.submit(request, "embed", items, _sizes(sentences))
-        nothing = np.empty((len(weights), 0, elmo.output_dim), np.float32)
-        embedded = codec.EmbeddedTexts(
-            texts, np.concatenate([nothing, *found], axis=1), has_layers=body.layers == "all"
-        )
-        return await asyncio.to_thread(codec.encode, embedded, encoding)
-
-    @api.post("/neighbors", response_model=schemas.NeighborsResponse, responses=ERRORS)
-    async def neighbors(body: schemas.NeighborsBody, request: Request) -> Response:
-        """The nearest occurrences in the indexed text, and the nearest words without context."""
-        occurrence = Occurrence(codec.split_sentence(body.sentence, limits), body.position)
-        if index is not None:  # checked here: in a batch it would fail the other items too
-            index.mix_weights(body.layers, any_word=body.any_word)
-        item = NeighborsItem(occurrence, body.k, body.layers, body.any_word)
-        sizes = _sizes([occurrence.tokens])
-        (found,) = await dispatcher.submit(request, "neighbors", [item], sizes)
-        return JSONResponse({"tokens": occurrence.tokens, **found.to_mapping()})
-
-    @api.post("/predict/{task}", response_model=schemas.PredictResponse, responses=ERRORS)
-    async def predict(task: str, body: schemas.TextsBody, request: Request) -> Response:
-        """One label per token, by a task model."""
-        texts = await asyncio.to_thread(codec.split_texts, body.texts, limits)
-        sentences = [sentence.tokens for text in texts for sentence in text]
-        sizes = _sizes(sentences)
-        labels = iter(await dispatcher.submit(request, f"predict/{task}", sentences, sizes))
-        return JSONResponse(
-            {
-                "texts": [
-                    codec.describe(text)
-                    | {"labels": [label for _ in text for label in next(labels)]}
-                    for text in texts
-                ]
-            }
-        )
-
-
-def _add_probabilities(api: FastAPI, dispatcher: RequestDispatcher, limits: Limits) -> None:
-    @api.post("/score", response_model=schemas.ScoreResponse, responses=ERRORS)
-    async def score(body: schemas.TextsBody, request: Request) -> Response:
-        """The log-probability of each word given the words before it, after it, and both."""
-        texts = await asyncio.to_thread(codec.split_texts, body.texts, limits)
-        sentences = [sentence.tokens for text in texts for sentence in text]
-        found = await dispatcher.submit(request, "score", sentences, _sizes(sentences))
-        return await asyncio.to_thread(_encode_scores, texts, found)
-
-    @api.post("/substitutes", response_model=schemas.SubstitutesResponse, responses=ERRORS)
-    async def substitutes(body: schemas.SubstitutesBody, request: Request) -> Response:
-        """The most probable words at a position, given the words before and after it."""
-        occurrence = Occurrence(codec.split_sentence(body.sentence, limits), body.position)
-        item = SubstitutesItem(occurrence, body.k)
-        sizes = _sizes([occurrence.tokens])
-        (found,) = await dispatcher.submit(request, "substitutes", [item], sizes)
-        words = [{"word": word.word, "log_probs": dict(word.log_probs)} for word in found]
-        return JSONResponse({"tokens": occurrence.tokens, "substitutes": words})
 
 
 def _add_error_handlers(api: FastAPI) -> None:
@@ -191,13 +128,13 @@ def _add_error_handlers(api: FastAPI) -> None:
 
     @api.exception_handler(ElmoError)
     async def on_elmo_error(request: Request, error: ElmoError) -> Response:
-        return error_response(422, str(error))
+        return error_response(request.url.path, 422, str(error))
 
     @api.exception_handler(RequestValidationError)
     async def on_invalid_body(request: Request, error: RequestValidationError) -> Response:
         # The value is not repeated: it may be of any size, or not valid Unicode.
         problems = [f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()[:3]]
-        return error_response(422, "; ".join(problems))
+        return error_response(request.url.path, 422, "; ".join(problems))
 
     @api.exception_handler(HTTPException)
     async def on_http_error(request: Request, error: HTTPException) -> Response:
@@ -206,43 +143,57 @@ def _add_error_handlers(api: FastAPI) -> None:
             message = "the body cannot be parsed, expected JSON in UTF-8"
         elif message == "Not Found":
             message = "no such path; see /docs"
-        return error_response(error.status_code, message, error.headers)
+        return error_response(request.url.path, error.status_code, message, error.headers)
 
     @api.exception_handler(Exception)
     async def on_failure(request: Request, error: Exception) -> Response:
         # uvicorn logs the traceback.
-        return error_response(500, "internal error; see the log of the server")
+        return error_response(request.url.path, 500, "internal error; see the log of the server")
 
 
-def _encode_scores(texts: list[list[Sentence]], found: list[ScoredSentence]) -> Response:
-    remaining = iter(found)
-    scored = [
-        Scored([dataclasses.replace(next(remaining), offsets=s.offsets or None) for s in text])
-        for text in texts
-    ]
-    return JSONResponse({"texts": [text.to_mapping() for text in scored]})
+def _add_description(api: FastAPI, backend: Backend, *, needs_token: bool) -> None:
+    """Let /openapi.json state the limits, layers and tasks of this server."""
+
+    def describe() -> dict[str, Any]:
+        if api.openapi_schema is None:
+            schema = get_openapi(
+                title=api.title,
+                version=api.version,
+                description=api.description,
+                routes=api.routes,
+            )
+            for name, model in schema["components"]["schemas"].items():
+                if name.endswith("Body"):
+                    fields = model["properties"]
+                    for field, value in fields.items():
+                        _describe_field(field, value, backend)
+                    examples = {n: v["examples"][0] for n, v in fields.items() if "examples" in v}
+                    model["examples"] = [examples]
+            if backend.service.tasks:
+                task = schema["paths"]["/api/predict/{task}"]["post"]["parameters"][0]["schema"]
+                task["enum"] = sorted(backend.service.tasks)
+            if needs_token:
+                schemes = {"token": {"type": "http", "scheme": "bearer"}}
+                schema["components"]["securitySchemes"] = schemes
+                schema["security"] = [{"token": []}]
+            api.openapi_schema = schema
+        return api.openapi_schema
+
+    api.openapi = describe  # type: ignore[method-assign]
 
 
-def _describe_service(service: Service, limits: Limits) -> dict[str, Any]:
-    vocabulary, bilm = service.elmo.model.vocabulary, service.elmo.bilm
-    return {
-        "version": __version__,
-        "model": service.name,
-        "layers": service.elmo.n_layers,
-        "output_dim": service.elmo.output_dim,
-        "directions": list(bilm.config.directions),
-        "parameters": sum(parameter.numel() for parameter in bilm.parameters()),
-        "words": len(vocabulary) if vocabulary is not None and service.has_head else None,
-        "indexed_tokens": None if service.index is None else len(service.index),
-        "tasks": sorted(service.tasks or {}),
-        "limits": dataclasses.asdict(limits),
-    }
-
-
-def _errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    return {status: ERRORS[status] for status in statuses}
-
-
-def _sizes(sentences: Sequence[Sequence[str]]) -> list[int]:
-    """The number of tokens of each sentence with its two boundary markers."""
-    return [len(tokens) + 2 for tokens in sentences]
+def _describe_field(field: str, value: dict[str, Any], backend: Backend) -> None:
+    limits, n_layers = backend.limits, backend.service.elmo.n_layers
+    if field == "position":
+        value["maximum"] = limits.max_sentence_tokens - 1
+    if field == "model":
+        value["examples"] = [backend.service.name]
+    for choice in [value, *value.get("anyOf", [])]:
+        kind = choice.get("type")
+        if field == "layers" and kind == "array":
+            choice["minItems"] = choice["maxItems"] = n_layers
+        elif field == "layers" and kind == "integer":
+            choice["maximum"] = n_layers - 1
+        elif kind == "array":
+            is_sentence = field == "sentence"
+            choice["maxItems"] = limits.max_sentence_tokens if is_sentence else limits.max_sentences

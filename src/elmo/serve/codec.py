@@ -7,7 +7,7 @@ Shapes: K chosen layers or mixes, N tokens of all texts one after the other, D w
 
 import io
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -19,11 +19,15 @@ from starlette.responses import Response
 
 from elmo.serve.config import Limits
 from elmo.serve.middleware import RequestError
-from elmo.text.tokenizer import Sentence, split_text, tokenize
+from elmo.text.lines import Text, as_sentence
+from elmo.text.tokenizer import Sentence, count_tokens, iter_sentences
 
 JSON, NPY, SAFETENSORS = "application/json", "application/x-npy", "application/vnd.safetensors"
 Array = NDArray[Any]
-Text = str | Sequence[str]
+
+MAX_KEYS = 20  # of a request body; no route has as many
+# Numbers are written to JSON in blocks, as other threads wait for the lock of the interpreter.
+BLOCK_VALUES = 10_000
 
 
 @dataclass(frozen=True)
@@ -32,7 +36,34 @@ class EmbeddedTexts:
 
     texts: list[list[Sentence]]
     vectors: Array  # (K, N, D)
-    has_layers: bool  # all layers were requested, not one weighted sum
+
+    def by_text(self) -> list[Array]:
+        """The vectors of each text, (K, T, D)."""
+        return [self.vectors[:, start:stop] for start, stop in pairwise(self.ends())]
+
+    def ends(self) -> list[int]:
+        """0, then the number of tokens up to the end of each text."""
+        lengths = [sum(len(sentence.tokens) for sentence in text) for text in self.texts]
+        ends: list[int] = np.cumsum([0, *lengths]).tolist()
+        return ends
+
+
+def check_counts(body: object, limits: Limits) -> None:
+    """Check the numbers of keys, texts and tokens of a parsed body before it is validated."""
+    if not isinstance(body, dict):
+        return
+    if len(body) > MAX_KEYS:
+        raise RequestError(422, f"{len(body):,} keys in the body, expected at most {MAX_KEYS}")
+    for name, value in body.items():
+        if not isinstance(value, list):
+            continue
+        if name == "sentence":
+            check_limit(limits, "max_sentence_tokens", len(value), "tokens in a sentence")
+            continue
+        check_limit(limits, "max_sentences", len(value), f"items in {name}")
+        lengths = [len(item) for item in value if isinstance(item, list)]
+        check_limit(limits, "max_sentence_tokens", max(lengths, default=0), "tokens in a sentence")
+        check_limit(limits, "max_tokens", sum(lengths), "tokens")
 
 
 def split_texts(texts: Sequence[Text], limits: Limits) -> list[list[Sentence]]:
@@ -40,20 +71,28 @@ def split_texts(texts: Sequence[Text], limits: Limits) -> list[list[Sentence]]:
     split: list[list[Sentence]] = []
     n_sentences = n_tokens = 0
     for text in texts:
-        sentences = split_text(text) if isinstance(text, str) else [Sentence(list(text), [])]
-        split.append(sentences)
-        n_sentences += len(sentences)
-        n_tokens += sum(len(sentence.tokens) for sentence in sentences)
-        check_limit(limits, "max_sentences", n_sentences, "sentences or more")
-        check_limit(limits, "max_tokens", n_tokens, "tokens or more")
-        longest = max((len(sentence.tokens) for sentence in sentences), default=0)
-        check_limit(limits, "max_sentence_tokens", longest, "tokens in a sentence")
+        split.append([])
+        if isinstance(text, str) and len(text) > limits.max_tokens:
+            # Refuse a far too long text before it is split. The count may differ from the exact
+            # one by a few tokens at the ends of sentences.
+            counted = count_tokens(text, 2 * limits.max_tokens)
+            if counted == 2 * limits.max_tokens:
+                check_limit(limits, "max_tokens", counted, "tokens or more")
+        sentences = iter_sentences(text) if isinstance(text, str) else [as_sentence(text)]
+        for sentence in sentences:
+            split[-1].append(sentence)
+            n_sentences += 1
+            n_tokens += len(sentence.tokens)
+            check_limit(limits, "max_sentences", n_sentences, "sentences or more")
+            check_limit(limits, "max_tokens", n_tokens, "tokens or more")
+            n_of_sentence = len(sentence.tokens)
+            check_limit(limits, "max_sentence_tokens", n_of_sentence, "tokens in a sentence")
     return split
 
 
 def split_sentence(sentence: Text, limits: Limits) -> list[str]:
     """The tokens of one sentence."""
-    tokens = tokenize(sentence).tokens if isinstance(sentence, str) else list(sentence)
+    tokens = as_sentence(sentence).tokens
     check_limit(limits, "max_sentence_tokens", len(tokens), "tokens in a sentence")
     return tokens
 
@@ -76,9 +115,12 @@ def choose_encoding(accept: str) -> str:
     raise RequestError(406, f"Accept is {accept[:80]!r}, expected {JSON}, {NPY} or {SAFETENSORS}")
 
 
-def encode(embedded: EmbeddedTexts, encoding: str) -> Response:
-    """The response; .npy holds only vectors, the other encodings also hold the tokens."""
-    vectors = embedded.vectors if embedded.has_layers else embedded.vectors[0]
+def encode(embedded: EmbeddedTexts, encoding: str, *, has_layers: bool) -> Response:
+    """The response; .npy holds only vectors, the other encodings also hold the tokens.
+
+    `has_layers`: all layers were requested, so vectors stay (K, N, D); else they are (N, D).
+    """
+    vectors = embedded.vectors if has_layers else embedded.vectors[0]
     if encoding == NPY:
         content = io.BytesIO()
         np.save(content, vectors)
@@ -89,12 +131,25 @@ def encode(embedded: EmbeddedTexts, encoding: str) -> Response:
         return Response(
             save({"vectors": np.ascontiguousarray(vectors)}, metadata), media_type=SAFETENSORS
         )
-    # Six decimals: more than float32 sums agree on, and a third of the bytes.
-    rounded = np.round(vectors.astype(np.float64), 6)
-    ends = np.cumsum([0, *(len(text["tokens"]) for text in texts)])
-    for text, (start, stop) in zip(texts, pairwise(ends), strict=True):
-        text["vectors"] = rounded[..., start:stop, :].tolist()
-    return Response(json.dumps({"texts": texts}), media_type=JSON)
+    parts = []
+    for text, of_text in zip(texts, embedded.by_text(), strict=True):
+        blocks = "".join(encode_json(of_text if has_layers else of_text[0]))
+        parts.append(f'{json.dumps(text)[:-1]}, "vectors": {blocks}}}')
+    return Response(f'{{"texts": [{", ".join(parts)}]}}', media_type=JSON)
+
+
+def encode_json(values: Array) -> Iterator[str]:
+    """An array of any shape as JSON in blocks, rounded to six decimals.
+
+    Six decimals are more than float32 sums agree on, and a third of the bytes.
+    """
+    if values.ndim > 1 and values.size > BLOCK_VALUES:
+        for number, part in enumerate(values):
+            yield ", " if number else "["
+            yield from encode_json(part)
+        yield "]"
+    else:
+        yield json.dumps(np.round(values.astype(np.float64), 6).tolist())
 
 
 def describe(text: Sequence[Sentence]) -> dict[str, Any]:

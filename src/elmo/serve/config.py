@@ -35,6 +35,15 @@ class ServeConfig:
     host: Annotated[str, "address to listen on"] = "127.0.0.1"
     port: Annotated[int, Ge(0), Le(65_535), "port to listen on; 0 chooses a free port"] = 8000
     allow_origins: Annotated[tuple[str, ...], "other origins whose pages may call the API"] = ()
+    json_logs: Annotated[bool, "log requests and errors to stderr, one JSON object per line"] = (
+        False
+    )
+    drain_seconds: Annotated[
+        float,
+        Ge(0),
+        Le(3_600),
+        "after SIGTERM, how long to accept requests while /ready answers 503",
+    ] = 0.0
     limits: Limits = field(default_factory=Limits)
 
 

@@ -12,18 +12,19 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from ipaddress import ip_address
 
+from fastapi.exceptions import HTTPException
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from elmo.serve.config import ServeConfig
 
+CONTENT_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
 DEFAULT_HEADERS = {
-    "Content-Security-Policy": (
-        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
-        "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-    ),
+    "Content-Security-Policy": CONTENT_POLICY,
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
     "Cross-Origin-Opener-Policy": "same-origin",
@@ -31,7 +32,7 @@ DEFAULT_HEADERS = {
     "Cache-Control": "no-cache",
 }
 # Available without a token: the pages, which ask for one, and the health check.
-OPEN_PATHS = ("/", "/docs", "/openapi.json", "/health")
+OPEN_PATHS = ("/", "/docs", "/openapi.json", "/health", "/ready")
 OPEN_FOLDER = "/static/"
 
 
@@ -42,9 +43,15 @@ class RequestError(HTTPException):
         super().__init__(status, message, headers)
 
 
-def error_response(status: int, message: str, headers: Mapping[str, str] | None = None) -> Response:
-    """The body of every error: `{"error": message}`."""
-    return JSONResponse({"error": message}, status, headers)
+def error_response(
+    path: str, status: int, message: str, headers: Mapping[str, str] | None = None
+) -> Response:
+    """The body of every error: `{"error": message}`, or what OpenAI has for its routes."""
+    error: object = message
+    if path.startswith("/v1/"):
+        kind = "invalid_request_error" if status < 500 else "server_error"
+        error = {"message": message, "type": kind, "param": None, "code": None}
+    return JSONResponse({"error": error}, status, headers)
 
 
 class Guard:
@@ -77,7 +84,7 @@ class Guard:
                 body = await self._read_body(headers, receive)
                 await self._app(scope, _replay(body, receive), send_with_headers)
         except RequestError as error:
-            response = error_response(error.status_code, error.detail, error.headers)
+            response = error_response(scope["path"], error.status_code, error.detail, error.headers)
             await response(scope, receive, send_with_headers)
 
     def _check_host(self, headers: Headers) -> None:

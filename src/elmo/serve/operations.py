@@ -78,12 +78,22 @@ class Service:
 
     def operations(self) -> dict[str, Operation]:
         """All available operations by name."""
-        found: dict[str, Operation] = {"embed": self.embed}
+        found = {"embed": Operation(self.embed)}
         if self.has_head:
-            found |= {"score": self.score, "substitutes": self.substitutes}
+            softmax = self._softmax_cost()
+            found["score"] = Operation(self.score, lambda length: length * (1 + softmax))
+            found["substitutes"] = Operation(self.substitutes, lambda length: length + softmax)
         if self.index is not None:
-            found["neighbors"] = self.neighbors
-        return found | {f"predict/{name}": task.label for name, task in (self.tasks or {}).items()}
+            found["neighbors"] = Operation(self.neighbors)
+        tasks = self.tasks or {}
+        return found | {f"predict/{name}": Operation(task.label) for name, task in tasks.items()}
+
+    def _softmax_cost(self) -> float:
+        """Multiplications of the softmax for a token, relative to those of the LSTM layers."""
+        lstm, vocabulary = self.elmo.bilm.config.lstm, self.elmo.model.vocabulary
+        assert vocabulary is not None
+        # Per direction: words * projection_dim, and 9 * dim * projection_dim in each layer.
+        return len(vocabulary) / (9 * lstm.dim * max(1, lstm.n_layers))
 
     def embed(self, items: Sequence[EmbedItem]) -> list[Array]:
         """(K, T, D) for each sentence."""

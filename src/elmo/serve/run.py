@@ -1,16 +1,71 @@
 """Run the server until SIGINT or SIGTERM; requests in progress are finished first."""
 
+import logging
 import os
+import signal
 import socket
+import sys
+import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
+from types import FrameType
 
 import uvicorn
 
 from elmo.errors import ConfigError
 from elmo.serve.app import create_app
 from elmo.serve.config import ServeConfig
+from elmo.serve.metrics import log_as_json
+from elmo.serve.middleware import known_hosts
 from elmo.serve.operations import Service
+
+log = logging.getLogger(__name__)
+
+
+class DrainingServer(uvicorn.Server):
+    """Accepts requests for some seconds after SIGTERM, so that a load balancer can react."""
+
+    def __init__(self, config: uvicorn.Config, drain_seconds: float) -> None:
+        super().__init__(config)
+        self.is_draining = threading.Event()
+        self._drain_seconds = drain_seconds
+        self._drained_at = float("inf")
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        is_first = not self.is_draining.is_set()
+        self.is_draining.set()
+        if is_first and sig == signal.SIGTERM and self._drain_seconds > 0:
+            self._drained_at = time.monotonic() + self._drain_seconds
+        else:
+            super().handle_exit(sig, frame)
+
+    async def on_tick(self, counter: int) -> bool:
+        if time.monotonic() >= self._drained_at:
+            self._drained_at = float("inf")
+            super().handle_exit(signal.SIGTERM, None)
+        return await super().on_tick(counter)
+
+
+def build_server(service: Service, config: ServeConfig, token: str | None) -> DrainingServer:
+    """The server, not yet running."""
+    server: DrainingServer
+
+    def is_draining() -> bool:
+        return server.is_draining.is_set()
+
+    server = DrainingServer(
+        uvicorn.Config(
+            create_app(service, config, token, is_draining),
+            log_level="warning",
+            access_log=False,  # `json_logs` has requests by route, not what they ask for
+            server_header=False,
+            proxy_headers=False,  # a client could claim any address
+            timeout_graceful_shutdown=round(config.limits.timeout_seconds) + 1,
+        ),
+        config.drain_seconds,
+    )
+    return server
 
 
 def serve(
@@ -20,17 +75,21 @@ def serve(
     listening = listen(config.host, config.port)
     host = f"[{config.host}]" if ":" in config.host else config.host
     announce(f"http://{host}:{listening.getsockname()[1]}/")
-    server = uvicorn.Server(
-        uvicorn.Config(
-            create_app(service, config, token),
-            log_level="warning",
-            access_log=False,
-            server_header=False,
-            proxy_headers=False,  # a client could claim any address
-            timeout_graceful_shutdown=round(config.limits.timeout_seconds) + 1,
-        )
-    )
+    server = build_server(service, config, token)
+    if config.json_logs:
+        log_as_json(sys.stderr)
+    warn_if_open(config, token)
     server.run(sockets=[listening])
+
+
+def warn_if_open(config: ServeConfig, token: str | None) -> None:
+    """Warn if other machines can use the API without a token."""
+    if token is None and not known_hosts(config.host):
+        log.warning(
+            "warning: listening on %s without a token: anyone who can reach this machine can use "
+            "the API; require one with --token-file or --token-variable",
+            config.host,
+        )
 
 
 def listen(host: str, port: int) -> socket.socket:

@@ -22,19 +22,27 @@ from elmo.serve.config import Limits
 from elmo.serve.metrics import Metrics
 from elmo.serve.middleware import RequestError
 
-# Takes the items of any jobs and returns one result per item.
-Operation = Callable[[Sequence[Any]], Sequence[Any]]
 # Called after each batch with its numbers of jobs and tokens.
 Observer = Callable[[int, int], None]
 
 
+@dataclass(frozen=True)
+class Operation:
+    """What the model's thread can run: items of any jobs in, one result per item out."""
+
+    run: Callable[[Sequence[Any]], Sequence[Any]]
+    # Cost of an item with so many tokens, relative to the cost of one token in the biLM.
+    cost: Callable[[int], float] = float
+
+
 @dataclass(eq=False)
 class Job:
-    """The work of one request: items, each with its number of tokens."""
+    """The work of one request: items, each with its number of tokens and its cost."""
 
     operation: str
     items: Sequence[Any]
-    sizes: Sequence[int]
+    lengths: Sequence[int]
+    costs: Sequence[float]
     answer: "Future[list[Any]]" = field(default_factory=Future)
     n_taken: int = 0
     results: dict[int, Any] = field(default_factory=dict)
@@ -51,11 +59,11 @@ class Job:
 
 
 class FairQueue:
-    """Waiting jobs, served by weighted fair queueing with one token as the unit.
+    """Waiting jobs, served by weighted fair queueing.
 
-    Virtual time advances by n / m when n tokens are taken while m jobs wait. A job is due at the
-    virtual time of its next token, counted from its arrival. So a short job overtakes the rest of
-    a long one, and no job starves.
+    Virtual time advances by c / m when items of cost c are taken while m jobs wait. A job is due
+    at the virtual time of its next item, counted from its arrival. So a short job overtakes the
+    rest of a long one, and no job starves.
     """
 
     def __init__(self) -> None:
@@ -67,22 +75,22 @@ class FairQueue:
         """Append a job."""
         heapq.heappush(self._waiting, (self._now, next(self._arrivals), job))
 
-    def take(self, n_tokens: int) -> list[tuple[Job, int]]:
-        """The next items, up to `n_tokens` tokens, but at least one item if any job waits."""
+    def take(self, max_cost: float) -> list[tuple[Job, int]]:
+        """The next items, up to a total cost, but at least one item if any job waits."""
         taken: list[tuple[Job, int]] = []
         while self._waiting:
             due, arrival, job = self._waiting[0]
             if job.is_over():
                 heapq.heappop(self._waiting)
                 continue
-            size = job.sizes[job.n_taken]
-            if taken and size > n_tokens:
+            cost = job.costs[job.n_taken]
+            if taken and cost > max_cost:
                 break
             taken.append((job, job.n_taken))
-            n_tokens -= size
+            max_cost -= cost
             job.n_taken += 1
-            self._now = max(due, self._now + size / len(self._waiting))
-            heapq.heapreplace(self._waiting, (due + size, arrival, job))
+            self._now = max(due, self._now + cost / len(self._waiting))
+            heapq.heapreplace(self._waiting, (due + cost, arrival, job))
         return taken
 
     def drain(self) -> list[Job]:
@@ -107,11 +115,12 @@ class Batcher:
         self._thread = threading.Thread(target=self._work, name="elmo-model", daemon=True)
         self._thread.start()
 
-    async def run(self, operation: str, items: Sequence[Any], sizes: Sequence[int]) -> list[Any]:
+    async def run(self, operation: str, items: Sequence[Any], lengths: Sequence[int]) -> list[Any]:
         """The results of all items. If canceled, items that have not started are dropped."""
         if not items:
             return []
-        job = Job(operation, items, sizes)
+        costs = [self._operations[operation].cost(length) for length in lengths]
+        job = Job(operation, items, lengths, costs)
         with self._changed:
             if self._is_stopping:
                 raise StoppedError
@@ -148,14 +157,15 @@ class Batcher:
         groups: dict[str, list[tuple[Job, int]]] = defaultdict(list)
         for job, number in batch:
             groups[job.operation].append((job, number))
-        for operation, group in groups.items():
+        # The cheapest group first, so that it does not wait for the others.
+        for operation, group in sorted(groups.items(), key=lambda item: _cost(item[1])):
             self._run_group(self._operations[operation], group)
-        n_tokens = sum(job.sizes[number] for job, number in batch)
+        n_tokens = sum(job.lengths[number] for job, number in batch)
         self._observe(len({id(job) for job, _ in batch}), n_tokens)
 
     def _run_group(self, operation: Operation, group: Sequence[tuple[Job, int]]) -> None:
         try:
-            results = operation([job.items[number] for job, number in group])
+            results = operation.run([job.items[number] for job, number in group])
         except Exception as error:  # the thread must survive, and the client must be told
             if len(group) == 1:
                 resolve(group[0][0].answer, error)
@@ -166,6 +176,10 @@ class Batcher:
             return
         for (job, number), result in zip(group, results, strict=True):
             job.finish(number, result)
+
+
+def _cost(group: Sequence[tuple[Job, int]]) -> float:
+    return sum(job.costs[number] for job, number in group)
 
 
 class StoppedError(Exception):
@@ -203,13 +217,15 @@ class RequestDispatcher:
         await asyncio.to_thread(self._batcher.stop)
 
     async def submit(
-        self, request: Request, operation: str, items: Sequence[Any], sizes: Sequence[int]
+        self, request: Request, operation: str, items: Sequence[Any], lengths: Sequence[int]
     ) -> list[Any]:
-        """The results of all items; `sizes` are their numbers of tokens."""
+        """The results of all items; `lengths` are their numbers of tokens."""
         if operation not in self._operations:
-            raise RequestError(404, f"{operation} is not available; see /info for what is loaded")
+            raise RequestError(
+                404, f"{operation} is not available; see /api/info for what is loaded"
+            )
         assert self._batcher is not None
-        results = asyncio.ensure_future(self._batcher.run(operation, items, sizes))
+        results = asyncio.ensure_future(self._batcher.run(operation, items, lengths))
         disconnected = asyncio.ensure_future(_wait_for_disconnect(request))
         try:
             await asyncio.wait(

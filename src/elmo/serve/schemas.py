@@ -3,7 +3,7 @@
 import re
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -15,14 +15,17 @@ def _check_unicode(text: str) -> str:
     return text
 
 
+def _to_int(value: object) -> object:
+    """JSON Schema takes 3.0 for an integer."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
 String = Annotated[str, AfterValidator(_check_unicode)]
-Text = Annotated[
-    String | list[String],
-    Field(description="Raw text, or the tokens of one sentence."),
-]
-Texts = Annotated[list[Text], Field(min_length=1, examples=[["I took a bow."]])]
+Tokens = Annotated[list[String], Field(fail_fast=True)]
+Text = Annotated[String | Tokens, Field(description="Raw text, or the tokens of one sentence.")]
+Texts = Annotated[list[Text], Field(fail_fast=True, min_length=1, examples=[["I took a bow."]])]
 Weight = Annotated[float, Field(ge=-1000, le=1000, allow_inf_nan=False)]
-LayerNumber = Annotated[int, Field(ge=0, le=99)]
+LayerNumber = Annotated[int, Field(ge=0, le=99), BeforeValidator(_to_int)]
 Layer = Annotated[
     Literal["top", "average"] | LayerNumber | list[Weight],
     Field(description="One layer, the average of all, or one weight per layer."),
@@ -31,7 +34,7 @@ Layers = Annotated[
     Literal["all", "top", "average"] | LayerNumber | list[Weight],
     Field(description="All layers, one layer, the average of all, or one weight per layer."),
 ]
-Count = Annotated[int, Field(ge=1, le=100)]
+Count = Annotated[int, Field(ge=1, le=100), BeforeValidator(_to_int)]
 
 
 class Body(BaseModel):
@@ -49,9 +52,19 @@ class EmbedBody(TextsBody):
 
 
 class SubstitutesBody(Body):
-    sentence: Annotated[Text, Field(examples=["I took a bow."])]
+    sentence: Annotated[
+        Annotated[String, Field(min_length=1)] | Annotated[Tokens, Field(min_length=1)],
+        Field(description="Raw text, or tokens, of one sentence.", examples=["I took a bow."]),
+    ]
     position: Annotated[
-        int, Field(ge=0, le=1_000_000, examples=[3], description="Index of the token, from 0.")
+        int,
+        Field(
+            ge=0,
+            le=1_000_000,
+            examples=[3],
+            description="Index of a token, from 0; less than the number of tokens.",
+        ),
+        BeforeValidator(_to_int),
     ]
     k: Count = 10
 
@@ -168,6 +181,84 @@ class InfoResponse(BaseModel):
 
 class HealthResponse(BaseModel):
     status: Literal["ok"]
+
+
+class ReadyResponse(BaseModel):
+    status: Literal["ready"]
+
+
+class OpenAIEmbeddingsBody(BaseModel):
+    """Unknown keys are ignored, as clients send keys of newer versions."""
+
+    model_config = ConfigDict(strict=True)
+
+    input: Annotated[
+        String | Annotated[list[String], Field(fail_fast=True, min_length=1)],
+        Field(description="One text or several.", examples=[["I took a bow."]]),
+    ]
+    model: Annotated[
+        String, Field(description="See /v1/models; a suffix chooses the layers: `english:top`.")
+    ]
+    encoding_format: Literal["float", "base64"] = "float"
+    dimensions: Annotated[
+        Annotated[int, BeforeValidator(_to_int)] | None,
+        Field(description="If given, the dimensions of the model."),
+    ] = None
+    user: String | None = None
+
+
+class OpenAIEmbedding(BaseModel):
+    object: Literal["embedding"]
+    index: int
+    embedding: Annotated[
+        list[float] | str, Field(description="As base64: little-endian float32 values.")
+    ]
+
+
+class OpenAIUsage(BaseModel):
+    prompt_tokens: int
+    total_tokens: int
+
+
+class OpenAIEmbeddingsResponse(BaseModel):
+    object: Literal["list"]
+    data: list[OpenAIEmbedding]
+    model: str
+    usage: OpenAIUsage
+
+
+class OpenAIModel(BaseModel):
+    id: str
+    object: Literal["model"]
+    created: int
+    owned_by: str
+
+
+class OpenAIModelsResponse(BaseModel):
+    object: Literal["list"]
+    data: list[OpenAIModel]
+
+
+class OpenAIErrorDetails(BaseModel):
+    message: str
+    type: str
+    param: None
+    code: str | None
+
+
+class OpenAIErrorResponse(BaseModel):
+    error: OpenAIErrorDetails
+
+
+class EmbedAllBody(BaseModel):
+    """Unknown keys, such as `truncate`, are ignored: long texts are never cut."""
+
+    model_config = ConfigDict(strict=True)
+
+    inputs: Annotated[
+        String | Annotated[list[String], Field(fail_fast=True, min_length=1)],
+        Field(description="One text or several.", examples=[["I took a bow."]]),
+    ]
 
 
 class ErrorResponse(BaseModel):

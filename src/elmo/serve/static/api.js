@@ -16,17 +16,17 @@ export function useToken(given) {
 
 export const hasToken = () => Boolean(token);
 
-export const info = () => get("/info");
-export const score = (texts) => post("/score", { texts });
+export const info = () => get("/api/info");
+export const score = (texts) => post("/api/score", { texts });
 export const substitutes = (sentence, position, k) =>
-  post("/substitutes", { sentence, position, k });
+  post("/api/substitutes", { sentence, position, k });
 export const neighbors = (sentence, position, layers, any_word, k) =>
-  post("/neighbors", { sentence, position, layers, any_word, k });
-export const predict = (task, texts) => post(`/predict/${encodeURIComponent(task)}`, { texts });
+  post("/api/neighbors", { sentence, position, layers, any_word, k });
+export const predict = (task, texts) => post(`/api/predict/${encodeURIComponent(task)}`, { texts });
 
 // All layers of all tokens: { texts: [{ tokens, sentences }], layers, width, values }.
 export async function embed(texts) {
-  const answer = await request("/embed", { texts, layers: "all" }, "application/vnd.safetensors");
+  const answer = await request("/api/embed", { texts, layers: "all" }, "application/vnd.safetensors");
   return readSafetensors(await answer.arrayBuffer());
 }
 

@@ -63,7 +63,7 @@ function curl({ texts, sentences, weights, chosen, info, address, hasToken }) {
   return calls
     .map(
       ([path, body]) =>
-        `curl ${address}/${path} -H 'Content-Type: application/json'${token} \\\n` +
+        `curl ${address}/api/${path} -H 'Content-Type: application/json'${token} \\\n` +
         `  -d ${shellQuote(JSON.stringify(body))}`,
     )
     .join("\n\n");

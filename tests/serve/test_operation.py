@@ -1,0 +1,124 @@
+"""What an operator relies on: readiness, request IDs, logs, warnings, CORS."""
+
+import io
+import json
+import logging
+import signal
+
+import httpx
+import pytest
+
+from elmo.serve.config import ServeConfig
+from elmo.serve.metrics import REQUEST_LOG, log_as_json
+from elmo.serve.run import warn_if_open
+from tests.serve.conftest import running
+from tests.serve.test_limits import TOKEN, wait_until
+
+
+def test_ready_answers_503_while_the_server_drains(service):
+    with running(service, TOKEN, drain_seconds=1.0) as (address, server):
+        assert httpx.get(f"{address}/ready").json() == {"status": "ready"}
+        server.handle_exit(signal.SIGTERM, None)
+        answer = httpx.get(f"{address}/ready")
+        assert answer.status_code == 503
+        assert answer.json() == {"error": "the server is shutting down"}
+        assert httpx.get(f"{address}/health").status_code == 200
+        headers = {"Authorization": f"Bearer {TOKEN}"}
+        body = {"texts": ["Still served."]}
+        assert httpx.post(f"{address}/api/embed", json=body, headers=headers).status_code == 200
+        wait_until(lambda: server.should_exit)
+
+
+def test_a_second_signal_ends_draining(service):
+    with running(service, drain_seconds=600.0) as (_, server):
+        server.handle_exit(signal.SIGTERM, None)
+        assert not server.should_exit
+        server.handle_exit(signal.SIGINT, None)
+        assert server.should_exit
+
+
+def test_every_response_has_a_request_id_and_keeps_a_given_one(client):
+    given = {"X-Request-Id": "trace-1234"}
+    assert client.get("/health", headers=given).headers["x-request-id"] == "trace-1234"
+    assert client.get("/nowhere", headers=given).headers["x-request-id"] == "trace-1234"
+    ids = {client.get("/health").headers["x-request-id"] for _ in range(3)}
+    assert len(ids) == 3
+    for bad in ("x" * 129, "two words", '"quoted"', ""):
+        assert client.get("/health", headers={"X-Request-Id": bad}).headers["x-request-id"] != bad
+
+
+@pytest.fixture
+def logged():
+    """What is logged as JSON, and the loggers as they were."""
+    names = ("elmo", REQUEST_LOG.name, "uvicorn")
+    before = [
+        (log, log.handlers, log.level, log.propagate) for log in map(logging.getLogger, names)
+    ]
+    stream = io.StringIO()
+    log_as_json(stream)
+    yield stream
+    for log, handlers, level, propagate in before:
+        log.handlers, log.propagate = handlers, propagate
+        log.setLevel(level)
+
+
+def test_requests_are_logged_as_json_without_what_they_ask_for(client, logged):
+    client.post("/api/predict/secret-task", json={"texts": ["a secret text"]})
+    client.get("/health", headers={"X-Request-Id": "trace-5"})
+    wait_until(lambda: "trace-5" in logged.getvalue())
+    predict, health = (json.loads(line) for line in logged.getvalue().splitlines()[-2:])
+    assert predict["path"] == "/api/predict/{task}"
+    assert (predict["method"], predict["status"]) == ("POST", 404)
+    assert health["request_id"] == "trace-5"
+    assert health["milliseconds"] >= 0
+    assert health["time"].endswith("Z")
+    assert "secret" not in logged.getvalue()
+
+
+def test_errors_are_logged_as_json_with_their_traceback(logged):
+    try:
+        raise ValueError("unexpected")
+    except ValueError:
+        logging.getLogger("uvicorn.error").exception("a failure")
+    entry = json.loads(logged.getvalue())
+    assert (entry["level"], entry["message"]) == ("error", "a failure")
+    assert "ValueError: unexpected" in entry["traceback"]
+
+
+@pytest.mark.parametrize(
+    ("host", "token", "warns"),
+    [
+        ("0.0.0.0", None, True),
+        ("::", None, True),
+        ("192.168.1.5", None, True),
+        ("0.0.0.0", TOKEN, False),
+        ("127.0.0.1", None, False),
+        ("localhost", None, False),
+        ("::1", None, False),
+    ],
+)
+def test_a_server_that_others_can_reach_without_a_token_warns(caplog, host, token, warns):
+    warn_if_open(ServeConfig(host=host), token)
+    assert ("without a token" in caplog.text) is warns
+
+
+def test_a_preflight_needs_no_token_and_errors_can_be_read_by_allowed_origins(service):
+    origin = {"Origin": "https://example.org"}
+    asks = {"Access-Control-Request-Method": "POST"}
+    asks["Access-Control-Request-Headers"] = "authorization,content-type"
+    with running(service, TOKEN, allow_origins=("https://example.org",)) as (address, _):
+        for path in ("/api/embed", "/v1/embeddings"):
+            preflight = httpx.options(address + path, headers={**origin, **asks})
+            assert preflight.status_code == 200
+            assert preflight.headers["access-control-allow-origin"] == "https://example.org"
+            assert "authorization" in preflight.headers["access-control-allow-headers"]
+        other = {**asks, "Origin": "https://evil.example"}
+        answer = httpx.options(f"{address}/api/embed", headers=other)
+        assert "access-control-allow-origin" not in answer.headers
+        refused = httpx.post(f"{address}/api/embed", json={"texts": ["a"]}, headers=origin)
+        assert refused.status_code == 401
+        assert refused.headers["access-control-allow-origin"] == "https://example.org"
+        token = {**origin, "Authorization": f"Bearer {TOKEN}"}
+        served = httpx.post(f"{address}/api/embed", json={"texts": ["a"]}, headers=token)
+        assert served.status_code == 200
+        assert served.headers["access-control-allow-origin"] == "https://example.org"
