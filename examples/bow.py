@@ -3,7 +3,7 @@
 import numpy as np
 
 from elmo import Elmo
-from elmo.inference.results import Embedded
+from elmo.inference import Embedded
 
 SENTENCES = {
     "theatre": [

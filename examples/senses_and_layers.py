@@ -18,7 +18,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from elmo import Elmo
-from elmo.inference.results import Embedded
+from elmo.inference import Embedded
 
 WORD = "bow"
 SENTENCES = {

@@ -214,14 +214,14 @@ def test_a_folder_becomes_shards_and_the_same_command_goes_on(run, folder, tmp_p
     words = "embed", folder, "-o", tmp_path / "v", "--format", "parquet", "-m", official
     assert "v: 1 shards (1 new), 3 sentences, 20 tokens" in run(*words).out
     assert "v: 1 shards (0 new), 3 sentences, 20 tokens" in run(*words).out
-    assert [path.name for path in (tmp_path / "v").iterdir()] == ["text.txt-00000.parquet"]
+    assert [path.name for path in (tmp_path / "v").glob("*.parquet")] == ["text.txt-00000.parquet"]
 
 
 def test_one_file_becomes_shards_if_asked(run, folder, tmp_path, official):
     out = tmp_path / "v"
     result = run("embed", folder / "text.txt", "-o", out, "--format", "parquet", "-m", official)
     assert result.code == 0
-    assert [path.name for path in out.iterdir()] == ["text.txt-00000.parquet"]
+    assert [path.name for path in out.glob("*.parquet")] == ["text.txt-00000.parquet"]
 
 
 def test_shards_of_another_choice_are_refused(run, refused, folder, tmp_path, official):

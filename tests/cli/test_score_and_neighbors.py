@@ -110,7 +110,7 @@ def test_a_sentence_without_a_marked_word_is_refused(refused, folder, text):
 
 def test_an_index_tells_what_it_holds(run, folder, text, tmp_path):
     made = run("index", tmp_path, "-o", tmp_path / "index", "-m", folder).out
-    assert made == f"{tmp_path}/index: 14 words, 12 of them different, in 3 sentences\n"
+    assert made == f"{tmp_path}/index: 14 tokens, 12 distinct words, 3 sentences\n"
 
 
 def test_a_text_that_is_missing_or_empty_is_refused_and_leaves_no_index(refused, folder, tmp_path):

@@ -10,7 +10,7 @@ from pyarrow import parquet
 
 from elmo.text.tokenizer import tokenize
 from elmo.vectors import files
-from elmo.vectors.embed_file import embed_file
+from elmo.vectors.embed import embed_file
 
 
 @pytest.fixture

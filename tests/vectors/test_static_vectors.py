@@ -4,18 +4,18 @@ import numpy as np
 import pytest
 
 from elmo.errors import ConfigError
-from elmo.vectors.static import StaticVectors, export_static, of_text, of_words
+from elmo.vectors.static import StaticVectors, export_static, static_from_text, static_from_words
 
 
 def test_words_have_their_layer_0_once(elmo):
-    static = of_words(elmo, ["bow", "東京", "bow", "unseen"])
+    static = static_from_words(elmo, ["bow", "東京", "bow", "unseen"])
     assert static.words == ["bow", "東京", "unseen"]
     token_layer = elmo.embed([["bow", "東京", "unseen"]])[0].layers[0]
     np.testing.assert_allclose(static.vectors, token_layer[:, : token_layer.shape[1] // 2], 1e-5)
 
 
 def test_words_of_a_text_have_the_mean_of_their_vectors(elmo, corpus):
-    static = of_text(elmo, corpus, layers="top")
+    static = static_from_text(elmo, corpus, layers="top")
     tokens = [token for words in corpus for token in words]
     vectors = np.concatenate([embedded.vectors("top") for embedded in elmo.embed(corpus)])
     assert set(static.words) == set(tokens)
@@ -28,9 +28,9 @@ def test_words_of_a_text_have_the_mean_of_their_vectors(elmo, corpus):
 
 def test_rare_words_are_left_out_and_many_words_are_held(elmo):
     sentences = [[f"word{k}", "often"] for k in range(1500)]
-    assert len(of_text(elmo, sentences).words) == 1501
-    assert of_text(elmo, sentences, min_count=2).words == ["often"]
-    assert of_text(elmo, [], layers="top").vectors.shape == (0, elmo.output_dim)
+    assert len(static_from_text(elmo, sentences).words) == 1501
+    assert static_from_text(elmo, sentences, min_count=2).words == ["often"]
+    assert static_from_text(elmo, [], layers="top").vectors.shape == (0, elmo.output_dim)
 
 
 def test_a_vocabulary_or_a_text_is_exported(official, tmp_path, elmo):
@@ -38,7 +38,7 @@ def test_a_vocabulary_or_a_text_is_exported(official, tmp_path, elmo):
     (tmp_path / "text.txt").write_text("I took a bow. He drew a bow.\n\nThey left.\n")
     export_static(tmp_path / "w.txt", official, vocabulary=tmp_path / "words.txt")
     exported = StaticVectors.read(tmp_path / "w.txt")
-    expected = of_words(elmo, exported.words)
+    expected = static_from_words(elmo, exported.words)
     np.testing.assert_allclose(exported.vectors, expected.vectors, atol=1e-6)
     export_static(tmp_path / "t.txt", official, text=tmp_path / "text.txt", min_count=2)
     assert set(StaticVectors.read(tmp_path / "t.txt").words) == {".", "bow", "a"}

@@ -1,1 +1,1 @@
-"""The command line: `main`, and a file a verb. Nothing imports it."""
+"""The command line: `main.py`, options shared by several verbs, and one file per verb."""

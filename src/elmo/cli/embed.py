@@ -1,38 +1,42 @@
-"""`elmo embed`: a text to vectors; a file to a file, or a corpus to a folder of shards."""
+"""`elmo embed`: text to vectors, from a file to a file or from a corpus to a folder of shards."""
 
 from pathlib import Path
 from typing import Any
 
 import click
 
-from elmo.cli.options import lines_option, model_option
+from elmo.cli.options import lines_option, model_option, options_option
 
 
 @click.command()
 @click.argument("source", metavar="INPUT")
 @click.option(
-    "--out", "-o", required=True, help="A new .npz, .h5, .jsonl or .parquet; or a folder."
+    "--out", "-o", required=True, help="Output file: .npz, .h5, .jsonl or .parquet; or a folder."
 )
 @model_option
-@click.option(
-    "--options", type=click.Path(path_type=Path), help="options.json, if not beside the weights."
-)
+@options_option
 @lines_option
 @click.option(
     "--layers",
     default="average",
     show_default=True,
-    help="all, top, average, or numbers such as 0,2.",
+    help="Layers: all, top, average, or numbers such as 0,2.",
 )
 @click.option(
-    "--dtype", type=click.Choice(["float32", "float16"]), default="float32", show_default=True
+    "--dtype",
+    type=click.Choice(["float32", "float16"]),
+    default="float32",
+    show_default=True,
+    help="Type of the numbers in the output.",
 )
 @click.option(
-    "--format", "shards", type=click.Choice(["parquet"]), help="OUT is a folder of these."
+    "--format", "shards", type=click.Choice(["parquet"]), help="Write a folder of shards."
 )
-@click.option("--column", default="text", show_default=True, help="Of a corpus in Parquet.")
+@click.option(
+    "--column", default="text", show_default=True, help="Text column of a corpus in Parquet."
+)
 @click.option("--workers", type=click.IntRange(1), help="Processes for a corpus.  [default: 1]")
-@click.option("--ray", is_flag=False, flag_value="", help="Workers of the Ray cluster at ADDRESS.")
+@click.option("--ray", is_flag=False, flag_value="", help="Use the Ray cluster at this address.")
 def embed(
     source: str,
     out: str,
@@ -45,26 +49,21 @@ def embed(
 ) -> None:
     """Write one vector per word of a text.
 
-    INPUT is plain, .gz or .xz text, or - for standard input. A folder of
-    such files and of .parquet becomes a folder of shards, with --format parquet; the same command
-    goes on with what was interrupted.
+    INPUT is plain, .gz or .xz text, or - for standard input; the output has one record per line. A
+    folder of text and .parquet files becomes a folder of shards, with --format parquet; run the
+    same command to resume it.
     """
     if not (shards or "://" in source or Path(source).is_dir()):
         if workers or ray is not None:
             raise click.UsageError("--workers and --ray write shards: add --format parquet.")
-        from elmo.vectors.embed_file import embed_file
+        from elmo.vectors import embed_file
 
         counts = embed_file(Path(source), Path(out), model, **wanted)
         click.echo(f"{out}: {counts.n_lines:,} lines, {counts.n_tokens:,} tokens")
         return
-    from elmo.vectors.corpus.embed import embed_corpus
-    from elmo.vectors.corpus.workers import LocalWorkers, Workers
+    from elmo.vectors.corpus import LocalWorkers, RayWorkers, embed_corpus
 
-    working: Workers = LocalWorkers(workers or 1)
-    if ray is not None:
-        from elmo.vectors.corpus.ray_workers import RayWorkers
-
-        working = RayWorkers(ray or None, workers)
+    working = LocalWorkers(workers or 1) if ray is None else RayWorkers(ray or None, workers)
     total = embed_corpus(source, out, model, column=column, workers=working, **wanted)
     click.echo(
         f"{out}: {total.n_shards:,} shards ({total.n_new:,} new), {total.n_sentences:,} sentences, "

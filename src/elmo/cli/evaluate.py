@@ -1,4 +1,4 @@
-"""`elmo evaluate`: how well a model does on data it never saw."""
+"""`elmo evaluate`: perplexity of a biLM, or scores of a task model."""
 
 import dataclasses
 import json
@@ -7,26 +7,28 @@ from typing import TYPE_CHECKING
 
 import click
 
-from elmo.cli.options import is_given, lines_option
+from elmo.cli.options import (
+    is_given,
+    json_option,
+    lines_option,
+    path_argument,
+    softmax_option,
+    task_bilm_option,
+    vocabulary_option,
+)
 
 if TYPE_CHECKING:
     from elmo.text.lines import LineFormat
 
 
 @click.command()
-@click.argument("model", type=click.Path(path_type=Path))
+@path_argument("model", "MODEL")
 @click.argument("text", metavar="FILE")
-@click.option("--softmax", type=click.Path(path_type=Path), help="Official softmax weights.")
-@click.option("--vocabulary", type=click.Path(path_type=Path), help="Their words, one a line.")
+@softmax_option
+@vocabulary_option
 @lines_option
-@click.option(
-    "bilm",
-    "--model",
-    "-m",
-    type=click.Path(path_type=Path),
-    help="The biLM of a task model, if it is not where it was in training.",
-)
-@click.option("--json", "as_json", is_flag=True, help="One JSON object, for a program to read.")
+@task_bilm_option
+@json_option
 def evaluate(
     model: Path,
     text: str,
@@ -36,13 +38,13 @@ def evaluate(
     bilm: Path | None,
     as_json: bool,
 ) -> None:
-    """Measure MODEL on a text, or on data of its task.
+    """Evaluate MODEL on held-out data.
 
-    A biLM is measured by perplexity on a text (FILE may be a glob), with the full softmax, each
-    sentence from its start. Sentence ends count as words. Bits per character charge 8 bits for
-    each byte of an unknown word, so that models with different vocabularies can be compared.
+    A biLM: perplexity on text (FILE may be a glob), with the full softmax, each sentence from a
+    zero state. Sentence boundaries count as words. Bits per character add 8 bits for each byte of
+    an unknown word, so that models with different vocabularies can be compared.
 
-    A task model, which `elmo train` wrote, is measured by the scores of its task on a data FILE.
+    A task model of `elmo train`: the scores of its task on a data FILE.
     """
     from elmo.api import Elmo
     from elmo.pretraining.perplexity import measure_text
@@ -50,7 +52,7 @@ def evaluate(
 
     if is_task_folder(model):
         if softmax is not None or vocabulary is not None or is_given("lines"):
-            raise click.UsageError("--softmax, --vocabulary and --lines are for a biLM's text.")
+            raise click.UsageError("--softmax, --vocabulary and --lines are for a biLM.")
         trained = open_task(model, bilm_path=bilm)
         measured = dict(trained.measure(trained.read(Path(text))))
     else:

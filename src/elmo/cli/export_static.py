@@ -1,41 +1,29 @@
-"""`elmo export-static`: one vector for each word, for all that reads word2vec's formats."""
+"""`elmo export-static`: one vector per word, in the formats of word2vec."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from elmo.cli.options import lines_option, model_option
+from elmo.cli.options import lines_option, model_option, path_option
 
 if TYPE_CHECKING:
     from elmo.text.lines import LineFormat
 
 
 @click.command("export-static")
-@click.option(
-    "--out",
-    "-o",
-    required=True,
-    type=click.Path(path_type=Path),
-    help="A new .txt or .vec (text) or .bin file in word2vec's format.",
+@path_option(
+    "--out", "-o", required=True, help="Output file in word2vec's format: .txt, .vec or .bin."
 )
 @model_option
-@click.option(
-    "--vocabulary",
-    type=click.Path(path_type=Path),
-    help="Words, one a line: each gets its layer 0.",
-)
-@click.option(
-    "--text",
-    type=click.Path(path_type=Path),
-    help="A text: each of its words gets the mean of its vectors there.",
-)
+@path_option("--vocabulary", help="Words, one per line: the vector of each is its layer 0.")
+@path_option("--text", help="Text: the vector of each of its words is the mean over the text.")
 @lines_option
 @click.option(
-    "--layers", default="average", show_default=True, help="Of a text: top, average or a number."
+    "--layers", default="average", show_default=True, help="With --text: top, average or a number."
 )
 @click.option(
-    "--min-count", default=1, show_default=True, help="Of a text: words that come so often."
+    "--min-count", default=1, show_default=True, help="With --text: leave out rarer words."
 )
 def export_static(
     out: Path,
@@ -46,8 +34,8 @@ def export_static(
     layers: str,
     min_count: int,
 ) -> None:
-    """Write static word vectors, of a vocabulary or of a text."""
-    from elmo.vectors.static import export_static
+    """Write static word vectors of a vocabulary or of a text."""
+    from elmo.vectors import export_static
 
     static = export_static(
         out,
@@ -58,4 +46,4 @@ def export_static(
         layers=layers,
         min_count=min_count,
     )
-    click.echo(f"{out}: {len(static.words):,} words, {static.vectors.shape[1]} numbers each")
+    click.echo(f"{out}: {len(static.words):,} words, {static.dim} dimensions")

@@ -1,4 +1,4 @@
-"""`elmo index`: a text as a folder in which `neighbors` and `serve` search."""
+"""`elmo index`: an index of a text, for `elmo neighbors` and `elmo serve`."""
 
 import json
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from elmo.cli.options import lines_option, model_option
+from elmo.cli.options import json_option, lines_option, model_option, path_option
 
 if TYPE_CHECKING:
     from elmo.text.lines import LineFormat
@@ -14,27 +14,27 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("text")
-@click.option(
-    "--out",
-    "-o",
-    required=True,
-    type=click.Path(path_type=Path),
-    help="The folder to make; an index that is there is replaced.",
-)
+@path_option("--out", "-o", required=True, help="Folder of the index; an index in it is replaced.")
 @model_option
 @click.option(
     "--layers",
     default="top",
     show_default=True,
-    help="What the graph of a large text links: top, average, or the number of a layer.",
+    help="Vectors of the graph of a large text: top, average, or the number of a layer.",
 )
 @click.option("--exact", is_flag=True, help="No graph: a search for any word compares all of them.")
 @lines_option
-@click.option("--json", "as_json", is_flag=True, help="One JSON object, for a program to read.")
+@json_option
 def index(
-    text: str, out: Path, model: Path, layers: str, exact: bool, lines: "LineFormat", as_json: bool
+    text: str,
+    out: Path,
+    model: Path,
+    layers: str,
+    exact: bool,
+    lines: "LineFormat",
+    as_json: bool,
 ) -> None:
-    """Index every word of a text where it stands.
+    """Index every word of a text in its context.
 
     TEXT is a file, a folder or a glob of files: plain, .gz or .xz.
     """
@@ -43,9 +43,12 @@ def index(
     from elmo.search.build import GRAPH_FROM, build_index
     from elmo.text.lines import read_sentences
 
-    sentences = read_sentences(find_shards(text), lines)
     made = build_index(
-        Elmo.load(model), sentences, out, layers=layers, graph_from=None if exact else GRAPH_FROM
+        Elmo.load(model),
+        read_sentences(find_shards(text), lines),
+        out,
+        layers=layers,
+        graph_from=None if exact else GRAPH_FROM,
     )
     counts = {
         "n_tokens": len(made),
@@ -57,6 +60,6 @@ def index(
         click.echo(json.dumps(counts))
         return
     click.echo(
-        f"{out}: {len(made):,} words, {made.n_words:,} of them different, "
-        f"in {len(made.sentences):,} sentences{', with a graph' if made.has_graph else ''}"
+        f"{out}: {len(made):,} tokens, {made.n_words:,} distinct words, "
+        f"{len(made.sentences):,} sentences{', with a graph' if made.has_graph else ''}"
     )

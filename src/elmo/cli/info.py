@@ -5,20 +5,21 @@ from pathlib import Path
 
 import click
 
+from elmo.cli.options import (
+    json_option,
+    options_option,
+    path_argument,
+    source_vocabulary_option,
+)
+
 
 @click.command()
-@click.argument("path", type=click.Path(path_type=Path))
-@click.option(
-    "--options", type=click.Path(path_type=Path), help="options.json, if not beside the weights."
-)
-@click.option(
-    "--vocabulary",
-    type=click.Path(path_type=Path),
-    help="Words of a TensorFlow checkpoint or token cache, if not beside it.",
-)
-@click.option("--json", "as_json", is_flag=True, help="For a program to read.")
+@path_argument("path", "PATH")
+@options_option
+@source_vocabulary_option
+@json_option
 def info(path: Path, options: Path | None, vocabulary: Path | None, as_json: bool) -> None:
-    """Say what a model is: kind, sizes, sha256."""
+    """Describe a model: format, sizes, sha256."""
     from elmo.models.describe import describe
 
     description = describe(path, options, vocabulary)

@@ -1,7 +1,7 @@
-"""`elmo`: finds the verb, and turns what a user can mend into one line on standard error.
+"""`elmo`: finds the verb, and reports errors that a user can fix in one line on standard error.
 
-A verb is the command of its own name in the module of its name, which is imported when it is
-asked for; torch is imported inside it, so that `elmo --help` answers at once.
+A verb is the command in the module of its name, which is imported when it is called. torch is
+imported inside the command, so that `elmo --help` is fast.
 """
 
 import logging
@@ -39,7 +39,7 @@ class Verbs(click.Group):
     """The verbs, each imported at first use."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """In the order of a user's work."""
+        """The verbs in the order of typical use."""
         return list(VERBS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
@@ -51,7 +51,7 @@ class Verbs(click.Group):
         return command
 
     def invoke(self, ctx: click.Context) -> object:
-        """Run a verb; what the user can mend becomes a message, unless a traceback is wanted."""
+        """Run a verb; an `ElmoError` becomes a message, or a traceback with --debug."""
         try:
             return super().invoke(ctx)
         except ElmoError as error:
@@ -65,13 +65,13 @@ class Verbs(click.Group):
 @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
 @click.pass_context
 def cli(ctx: click.Context, debug: bool) -> None:
-    """ELMo: one vector per word that changes with its context."""
+    """ELMo: contextual word vectors."""
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line, and leave with its exit code."""
+    """Run the command line and exit with its code."""
     logging.basicConfig(format="%(message)s", level=logging.INFO, stream=sys.stderr)
     warnings.showwarning = _show_warning
     try:

@@ -1,4 +1,4 @@
-"""`elmo neighbors`: where a text uses a word as a sentence does."""
+"""`elmo neighbors`: the nearest occurrences of a word in a text."""
 
 import json
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from elmo.cli.options import lines_option, model_option
+from elmo.cli.options import json_option, lines_option, model_option, search_text_option
 
 if TYPE_CHECKING:
     from elmo.text.lines import LineFormat
@@ -14,19 +14,17 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("sentence")
-@click.option(
-    "--text",
-    type=click.Path(path_type=Path),
-    help="Where to look: a text file, or a folder of `elmo index`.  [default: WordNet's examples]",
-)
+@search_text_option
 @lines_option
 @model_option
-@click.option("-k", default=10, show_default=True, type=click.IntRange(1), help="How many.")
-@click.option("--any-word", is_flag=True, help="Any word in like use, not just this one.")
+@click.option(
+    "-k", default=10, show_default=True, type=click.IntRange(1), help="Number of neighbors."
+)
+@click.option("--any-word", is_flag=True, help="Search all words, not only the same one.")
 @click.option(
     "--layers", default="top", show_default=True, help="top, average, or the number of a layer."
 )
-@click.option("--json", "as_json", is_flag=True, help="One JSON object, for a program to read.")
+@json_option
 def neighbors(
     sentence: str,
     text: Path | None,
@@ -43,7 +41,7 @@ def neighbors(
     """
     from elmo.api import Elmo
     from elmo.inference.occurrence import Occurrence
-    from elmo.search.neighbors import find_neighbors, open_index
+    from elmo.search import find_neighbors, open_index
 
     occurrence = Occurrence.marked(sentence)
     elmo = Elmo.load(model)

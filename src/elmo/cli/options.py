@@ -1,21 +1,54 @@
-"""Options that several verbs have."""
+"""Options that several verbs share, each defined once."""
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any, TypeVar
 
 import click
 from click.core import ParameterSource
 
 from elmo.models import ENGLISH
 
+Command = TypeVar("Command", bound=Callable[..., Any])
+Decorator = Callable[[Command], Command]
+
+
+def path_option(*names: str, help: str, required: bool = False) -> Decorator[Any]:
+    """An option with a path."""
+    return click.option(*names, type=click.Path(path_type=Path), help=help, required=required)
+
+
+def path_argument(name: str, metavar: str) -> Decorator[Any]:
+    """An argument with a path."""
+    return click.argument(name, metavar=metavar, type=click.Path(path_type=Path))
+
+
+def is_given(name: str) -> bool:
+    """Whether the user gave this option of the current command."""
+    source = click.get_current_context().get_parameter_source(name)
+    return source is ParameterSource.COMMANDLINE
+
+
+# The model.
 model_option = click.option(
     "--model",
     "-m",
     default=ENGLISH,
     show_default=True,
     type=click.Path(path_type=Path),
-    help="A model folder, an official weights.hdf5, a .zip of one, or the package's own.",
+    help="Model: a model folder, an official weights.hdf5, a .zip of one, or a shipped model.",
+)
+options_option = path_option("--options", help="options.json, if not beside the weights.")
+softmax_option = path_option("--softmax", help="Official softmax weights.")
+vocabulary_option = path_option("--vocabulary", help="Vocabulary of the softmax, one per line.")
+source_vocabulary_option = path_option(
+    "--vocabulary", help="Vocabulary of a TensorFlow checkpoint or token cache, if not beside it."
+)
+task_bilm_option = path_option(
+    "--model", "-m", "bilm", help="The biLM of the task model, if it was moved since training."
 )
 
+# The text.
 lines_option = click.option(
     "--lines",
     type=click.Choice(["paragraphs", "sentences", "tokens"]),
@@ -24,9 +57,46 @@ lines_option = click.option(
     help="What a line of text is: a paragraph (split into sentences), one sentence, or the tokens "
     "of one sentence with white space between them.",
 )
+search_text_option = path_option(
+    "--text",
+    help="Text to search: a text file, or a folder of `elmo index`.  [default: WordNet's examples]",
+)
+glove_option = path_option("--glove", help="Word vectors in the text format of GloVe or word2vec.")
+
+# Vectors and output.
+state_option = click.option(
+    "--state",
+    type=click.Choice(["fresh", "warm", "carry"]),
+    default="fresh",
+    show_default=True,
+    help="Initial LSTM state of a sentence: zeros, after an empty sentence, or after the sentence "
+    "before it.",
+)
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+# Training runs.
+out_option = path_option("--out", required=True, help="Folder of the run.")
+config_option = path_option("--config", help="Settings as TOML.")
+set_option = click.option(
+    "--set", "sets", multiple=True, metavar="NAME=VALUE", help="A single setting; repeatable."
+)
 
 
-def is_given(name: str) -> bool:
-    """Whether the user gave this option of the current command."""
-    source = click.get_current_context().get_parameter_source(name)
-    return source is ParameterSource.COMMANDLINE
+def text_run_options(command: Command) -> Command:
+    """Texts, folder, settings and budget of a run that trains on text."""
+    for option in reversed(
+        (
+            click.option(
+                "--train", required=True, metavar="GLOB", help="Text files; also .gz and .xz."
+            ),
+            click.option("--heldout", required=True, metavar="GLOB", help="Held-out text files."),
+            lines_option,
+            out_option,
+            config_option,
+            set_option,
+            click.option("--max-minutes", type=float, help="Training time, with restarts."),
+            click.option("--max-steps", type=int, help="Training steps, with restarts."),
+        )
+    ):
+        command = option(command)
+    return command

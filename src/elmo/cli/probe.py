@@ -1,49 +1,123 @@
-"""`elmo probe`: what the layers of a model know; the probes are its sub-verbs."""
+"""`elmo probe`: what the layers of a model represent; one subcommand per probe."""
 
 import json
-from importlib import import_module
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
 
 import click
 
+from elmo.cli.options import glove_option, json_option, model_option, path_option, state_option
+
 if TYPE_CHECKING:
+    from elmo.api import State
     from elmo.probes.measured import Measured
 
-PROBES = ("pos", "wsd", "senses", "oov")
 
-
-class Probes(click.Group):
-    """The probes, each imported at first use."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        """In the order of the paper."""
-        return list(PROBES)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command of a probe."""
-        if cmd_name not in PROBES:
-            return None
-        command: click.Command = getattr(import_module(f"elmo.cli.probe_{cmd_name}"), cmd_name)
-        return command
-
-
-@click.group(cls=Probes)
+@click.group()
 def probe() -> None:
-    """Measure what the layers of a model know, as the papers did."""
+    """Measure what the layers of a model represent, as the papers did."""
 
 
-state_option = click.option(
-    "--state",
-    type=click.Choice(["fresh", "warm", "carry"]),
-    default="fresh",
+@probe.command()
+@path_option("--train", required=True, help="Training data in CoNLL-U.")
+@path_option("--test", required=True, help="Test data in CoNLL-U.")
+@glove_option
+@click.option(
+    "--tags",
+    type=click.Choice(["xpos", "upos"]),
+    default="xpos",
     show_default=True,
-    help="What a sentence starts from: nothing, an empty sentence, or those before it.",
+    help="The treebank's own tags, or universal tags.",
 )
-json_option = click.option(
-    "--json", "as_json", is_flag=True, help="One JSON object, for a program to read."
-)
+@state_option
+@model_option
+@json_option
+def pos(
+    train: Path,
+    test: Path,
+    glove: Path | None,
+    tags: Literal["upos", "xpos"],
+    state: "State",
+    model: Path,
+    as_json: bool,
+) -> None:
+    """Part-of-speech tagging with a linear classifier on each layer."""
+    from elmo.api import Elmo
+    from elmo.probes.pos import probe_pos
+
+    elmo = Elmo.load(model)
+    _show(probe_pos(elmo, train, test, glove_path=glove, tags=tags, state=state), as_json)
 
 
-def show(measured: "Measured", as_json: bool) -> None:
-    """Print what a probe gave."""
+@probe.command()
+@path_option("--semcor", required=True, help="SemCor as JSON lines.")
+@path_option("--sets", required=True, help="Folder of the all-words test sets, a folder each.")
+@click.option(
+    "--wordnet",
+    default="/usr/share/wordnet",
+    show_default=True,
+    type=click.Path(path_type=Path),
+    help="WordNet 3.0, as Debian's wordnet-base installs it.",
+)
+@state_option
+@model_option
+@json_option
+def wsd(
+    semcor: Path, sets: Path, wordnet: Path, state: "State", model: Path, as_json: bool
+) -> None:
+    """Word sense disambiguation by the nearest sense in SemCor, on each layer."""
+    from elmo.api import Elmo
+    from elmo.probes.wsd import probe_wsd
+
+    _show(probe_wsd(Elmo.load(model), semcor, sets, wordnet, state=state), as_json)
+
+
+@probe.command()
+@state_option
+@model_option
+@json_option
+def senses(state: "State", model: Path, as_json: bool) -> None:
+    """How often the nearest occurrence of a word has the same sense."""
+    from elmo.api import Elmo
+    from elmo.probes.senses import probe_senses
+
+    _show(probe_senses(Elmo.load(model), state=state), as_json)
+
+
+@probe.command()
+@path_option("--vocabulary", help="Words by falling frequency.  [default: the model's]")
+@glove_option
+@click.option(
+    "--words",
+    default=1000,
+    show_default=True,
+    type=click.IntRange(1),
+    help="Number of frequent words to misspell and to derive new words from.",
+)
+@state_option
+@model_option
+@json_option
+def oov(
+    vocabulary: Path | None,
+    glove: Path | None,
+    words: int,
+    state: "State",
+    model: Path,
+    as_json: bool,
+) -> None:
+    """How near misspelled and invented words are to the words they are made of."""
+    from elmo.api import Elmo
+    from elmo.probes.oov import probe_oov
+
+    measured = probe_oov(
+        Elmo.load(model),
+        vocabulary_path=vocabulary,
+        glove_path=glove,
+        n_words=words,
+        state=state,
+    )
+    _show(measured, as_json)
+
+
+def _show(measured: "Measured", as_json: bool) -> None:
     click.echo(json.dumps(measured.to_mapping()) if as_json else measured.to_markdown())

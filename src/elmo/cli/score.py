@@ -1,4 +1,4 @@
-"""`elmo score`: how expected each word of a text is."""
+"""`elmo score`: the surprisal of each word of a text."""
 
 import json
 import math
@@ -7,27 +7,36 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from elmo.cli.options import lines_option, model_option
+from elmo.cli.options import (
+    lines_option,
+    model_option,
+    path_argument,
+    softmax_option,
+    vocabulary_option,
+)
 
 if TYPE_CHECKING:
     from elmo.text.lines import LineFormat
 
 
 @click.command()
-@click.argument("source", metavar="INPUT", type=click.Path(path_type=Path))
+@path_argument("source", "INPUT")
 @model_option
-@click.option("--softmax", type=click.Path(path_type=Path), help="Official softmax weights.")
-@click.option("--vocabulary", type=click.Path(path_type=Path), help="Their words, one a line.")
+@softmax_option
+@vocabulary_option
 @lines_option
 @click.option(
     "--state",
     type=click.Choice(["fresh", "carry"]),
     default="fresh",
     show_default=True,
-    help="carry: remember the sentences before, as in training on running text.",
+    help="Initial LSTM state of a sentence: zeros, or after the sentence before it.",
 )
 @click.option(
-    "--json", "as_json", is_flag=True, help="A line of JSON a sentence; then the perplexities."
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="Print a line of JSON per sentence, and one with the perplexities.",
 )
 def score(
     source: Path,
@@ -38,13 +47,13 @@ def score(
     state: Literal["fresh", "carry"],
     as_json: bool,
 ) -> None:
-    """Tell how surprising each word is, both ways, in bits.
+    """Print the surprisal of each word in bits.
 
-    Given what stands before it, after it, and both.
+    Forward: given the words before it. Backward: given the words after it. Combined: given both.
 
-    INPUT is plain, .gz or .xz text, or - for standard input. A word that the model cannot predict
-    is scored as unknown and marked with a question mark. Perplexities count each sentence's end
-    (forward) or begin (backward) as one more word; the combined one sees both sides of a word.
+    INPUT is plain, .gz or .xz text, or - for standard input. A word outside the vocabulary is
+    scored as the unknown word and marked with a question mark. Perplexities count the sentence
+    boundary, its end (forward) or its start (backward), as one more word.
     """
     from elmo.api import Elmo
     from elmo.inference.results import Tally, as_table
@@ -61,5 +70,5 @@ def score(
     if as_json:
         click.echo(json.dumps({"perplexity": tally.perplexities()}))
         return
-    for reading, perplexity in tally.perplexities().items():
-        click.echo(f"perplexity {reading:9} {perplexity or math.inf:10.2f}")
+    for context, perplexity in tally.perplexities().items():
+        click.echo(f"perplexity {context:9} {perplexity or math.inf:10.2f}")

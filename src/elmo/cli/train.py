@@ -1,33 +1,32 @@
-"""`elmo train`: a task model on ELMo, from data files; the same command again goes on."""
+"""`elmo train`: train a task model on ELMo vectors."""
 
 from pathlib import Path
 
 import click
 
-from elmo.cli.options import model_option
+from elmo.cli.options import (
+    config_option,
+    glove_option,
+    model_option,
+    out_option,
+    path_option,
+    set_option,
+)
 from elmo.tasks import TASKS
 
 
 @click.command(epilog=f"Tasks: {', '.join(TASKS)}.")
 @click.argument("task")
-@click.option("--train", required=True, type=click.Path(path_type=Path), help="Training data.")
-@click.option("--dev", required=True, type=click.Path(path_type=Path), help="To stop early by.")
-@click.option("--out", required=True, type=click.Path(path_type=Path), help="The run's folder.")
+@path_option("--train", required=True, help="Training data.")
+@path_option("--dev", required=True, help="Development data, for early stopping.")
+@out_option
 @model_option
-@click.option("--no-elmo", is_flag=True, help="The same model without ELMo, to compare with.")
-@click.option(
-    "--glove",
-    type=click.Path(path_type=Path),
-    help="Word vectors in GloVe's or word2vec's text format; random ones without.",
-)
-@click.option("--config", type=click.Path(path_type=Path), help="Settings as TOML.")
-@click.option("--set", "sets", multiple=True, metavar="NAME=VALUE", help="One setting; repeatable.")
-@click.option(
-    "--cache",
-    type=click.Path(path_type=Path),
-    help="Where ELMo's layers are kept, to share them between runs.  [default: OUT/cache]",
-)
-@click.option("--bundle", is_flag=True, help="Put a copy of the biLM beside the model.")
+@click.option("--no-elmo", is_flag=True, help="Train the same model without ELMo, as a baseline.")
+@glove_option
+@config_option
+@set_option
+@path_option("--cache", help="Folder of ELMo layers, shared between runs.  [default: OUT/cache]")
+@click.option("--bundle", is_flag=True, help="Store a copy of the biLM with the model.")
 def train(
     task: str,
     train: Path,
@@ -43,8 +42,8 @@ def train(
 ) -> None:
     """Train a model for a TASK.
 
-    docs/tasks.md says what data each task reads, and what can be set. OUT/model is the best
-    model on the dev data. The same command goes on with a run that was stopped or killed.
+    docs/tasks.md describes the data and the settings of each task. OUT/model is the best model on
+    the development data. Run the same command to resume a run that was stopped or killed.
     """
     from elmo.tasks import find_task
     from elmo.tasks.config import read_config

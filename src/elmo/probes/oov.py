@@ -28,7 +28,7 @@ from elmo.probes.unseen_words import (
 )
 from elmo.search.wordnet.sentences import read_examples
 from elmo.text.vocabulary import RESERVED, read_list
-from elmo.vectors.static import StaticVectors, of_words
+from elmo.vectors.static import StaticVectors, static_from_words
 
 N_FREQUENT = 20_000  # words among which the nearest is looked for
 N_NEAREST = 10
@@ -99,11 +99,11 @@ def probe_oov(
 def ranks_by_spelling(elmo: Elmo, unseen: Sequence[UnseenWord], frequent: Sequence[str]) -> Ranks:
     """The rank of the meant word among the frequent ones, by layer 0."""
     numbers = {word: number for number, word in enumerate(frequent)}
-    asked = of_words(elmo, [word.written for word in unseen])
+    asked = static_from_words(elmo, [word.written for word in unseen])
     rows = {word: row for row, word in enumerate(asked.words)}
     return _ranks(
         asked.vectors[[rows[word.written] for word in unseen]],
-        of_words(elmo, frequent).vectors,
+        static_from_words(elmo, frequent).vectors,
         np.array([numbers[word.meant] for word in unseen], dtype=np.int64),
     )
 

@@ -9,11 +9,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from elmo.errors import ConfigError
+from elmo.exports import lazy_exports
 from elmo.settings import nearest
 
 if TYPE_CHECKING:
     from elmo.api import Elmo
+    from elmo.tasks.config import read_config as read_config
+    from elmo.tasks.saved import open_task as open_task
     from elmo.tasks.task import AnyTask
+    from elmo.tasks.train import train_task as train_task
+
+_lazy, __getattr__, __dir__ = lazy_exports(
+    __name__, {"config": "read_config", "saved": "open_task", "train": "train_task"}
+)
+__all__ = ["TASKS", "find_task", "load_tagger", *_lazy]
 
 # The package of each task; its model.py has `build_task(name)`.
 TASKS = {

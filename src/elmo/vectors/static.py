@@ -137,7 +137,7 @@ def _unlike(where: str, n_numbers: int) -> DataError:
 WORDS_AT_ONCE = 4096
 
 
-def of_words(elmo: Elmo, words: Iterable[str]) -> StaticVectors:
+def static_from_words(elmo: Elmo, words: Iterable[str]) -> StaticVectors:
     """Layer 0 of words: what the model knows of each by itself, (V, P)."""
     distinct = list(dict.fromkeys(words))
     width = elmo.bilm.config.lstm.projection_dim
@@ -149,7 +149,7 @@ def of_words(elmo: Elmo, words: Iterable[str]) -> StaticVectors:
     return StaticVectors(distinct, vectors)
 
 
-def of_text(
+def static_from_text(
     elmo: Elmo,
     sentences: Iterable[Sequence[str]],
     *,
@@ -191,9 +191,11 @@ def export_static(
         )
     elmo = Elmo.load(model)
     if vocabulary is not None:
-        static = of_words(elmo, read_list(vocabulary))
+        static = static_from_words(elmo, read_list(vocabulary))
     else:
         assert text is not None
-        static = of_text(elmo, read_sentences([text], lines), layers=layers, min_count=min_count)
+        static = static_from_text(
+            elmo, read_sentences([text], lines), layers=layers, min_count=min_count
+        )
     static.write(out)
     return static

@@ -8,7 +8,7 @@ from elmo.api import Elmo
 from elmo.errors import CheckpointError
 from elmo.models import formats
 from elmo.text.vocabulary import RESERVED
-from elmo.vectors.static import of_words
+from elmo.vectors.static import static_from_words
 
 WORDS = ["bow", "the", "東京"]
 
@@ -45,7 +45,9 @@ def test_a_cache_is_a_model_like_others(tmp_path, table):
     assert formats.find(path).kind == "token-cache"
     elmo = Elmo.load(path)
     elmo.save(tmp_path / "ours")
-    np.testing.assert_array_equal(of_words(Elmo.load(tmp_path / "ours"), WORDS).vectors, table)
+    np.testing.assert_array_equal(
+        static_from_words(Elmo.load(tmp_path / "ours"), WORDS).vectors, table
+    )
     long_text = ["bow", "the"] * 5000
     assert elmo.embed([long_text])[0].layers.shape == (1, 10000, 4)
     assert elmo.embed([WORDS, ["bow"]], state="carry")[1].layers.shape == (1, 1, 4)
@@ -57,7 +59,7 @@ def test_the_golden_cache_has_the_vectors_of_its_model(shared):
     lines = (golden / "vocab_test.txt").read_text(encoding="utf-8").split("\n")[:-1]
     words = [word for word in lines if word not in RESERVED]
     model = Elmo.load(golden / "lm_weights.hdf5")
-    found, expected = of_words(cache, words), of_words(model, words)
+    found, expected = static_from_words(cache, words), static_from_words(model, words)
     np.testing.assert_allclose(found.vectors, expected.vectors, atol=1e-6)
 
 

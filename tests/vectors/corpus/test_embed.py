@@ -28,7 +28,7 @@ from elmo.files.remote import find_place
 from elmo.vectors.corpus.embed import embed_corpus
 from elmo.vectors.corpus.shards import exclusive_output
 from elmo.vectors.corpus.workers import LocalWorkers
-from elmo.vectors.embed_file import embed_file
+from elmo.vectors.embed import embed_file
 from tests.conftest import CORPUS
 from tests.vectors.corpus.test_units import write
 

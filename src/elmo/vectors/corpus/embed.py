@@ -24,7 +24,7 @@ from elmo.text.lines import LineFormat
 from elmo.vectors.corpus.shards import Shard, Wanted, check_apart, exclusive_output, find_finished
 from elmo.vectors.corpus.units import Unit, cut_corpus
 from elmo.vectors.corpus.workers import LocalWorkers, Workers
-from elmo.vectors.embed_file import Precision
+from elmo.vectors.embed import Precision
 
 # Large enough to be read fast, small enough that little is lost with a worker.
 SHARD_BYTES = 128 * 2**20

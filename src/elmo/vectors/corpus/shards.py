@@ -28,7 +28,7 @@ from elmo.files.remote import Place, find_place
 from elmo.models.identity import model_hash
 from elmo.text.lines import LineFormat
 from elmo.vectors.corpus.units import Unit, read_unit
-from elmo.vectors.embed_file import Precision, embed_entries, make_entry, no_vectors
+from elmo.vectors.embed import Precision, embed_entries, make_entry, no_vectors
 from elmo.vectors.files import ParquetFile
 
 RECORD = "elmo"  # the name of the metadata
