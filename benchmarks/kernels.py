@@ -164,7 +164,7 @@ def measure_words(clock: Clock) -> None:
             return [convolution(characters).amax(-1) for convolution in cnn.convolutions]
 
         works = [
-            lambda i=char_ids: kernels.find_highest(i, cnn.char_vectors.weight, pairs, 0),
+            lambda i=char_ids: kernels.conv_max_pool(i, cnn.char_vectors.weight, pairs, 0),
             convolve,
             lambda r=rows: kernels.run_highway(highway.transform, highway.gate, r),
             lambda r=rows: torch.lerp(

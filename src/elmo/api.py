@@ -1,7 +1,7 @@
-"""The face: open a model, embed text.
+"""The main interface: load a model, embed and score text.
 
-In: raw texts or token lists. Out: `Embedded`: one vector per token and layer. The same sentence
-gives the same vectors, whatever stands beside it, came before it, or how it was batched.
+In: raw texts or token lists. Out: `Embedded`: one vector per token and layer; `Scored`: one
+log-probability per token. The result for a sentence does not depend on its batch or on other texts.
 """
 
 import copy
@@ -29,18 +29,18 @@ from elmo.text.batches import windows
 from elmo.text.lines import Text, as_sentences, check_tokens
 from elmo.text.tokenizer import Sentence
 
-State = Literal["fresh", "warm", "carry"]  # what each sentence of a text starts from
+State = Literal["fresh", "warm", "carry"]  # the initial state of each sentence
 ScoreState = Literal["fresh", "carry"]
 
-# A window of texts is sorted by length, so that the sentences of a batch are alike. All its
-# vectors are in memory at once, so it is measured in bytes.
+# A window of texts is sorted by length. All its vectors are in memory at once, so its size is in
+# bytes.
 WINDOW_BYTES = 64 * 2**20
 CACHED_WORDS = 50_000
 CARRY_BATCH_SIZE = 32
 
 
 class Elmo:
-    """A model that embeds text."""
+    """A trained model that embeds and scores text."""
 
     def __init__(self, model: Model, *, n_cached_words: int = CACHED_WORDS) -> None:
         self.model = model
@@ -56,14 +56,14 @@ class Elmo:
         dtype: Literal["float32", "bfloat16"] = "float32",
         n_cached_words: int = CACHED_WORDS,
     ) -> "Elmo":
-        """Open a model: the package's own (`english`), a folder, an official weights.hdf5
+        """Load a model: a shipped one (`english`), a model folder, an official weights.hdf5
         (options.json beside it), a .zip, a folder of ELMoForManyLangs, a TensorFlow checkpoint of
         bilm, or a token cache.
 
-        `softmax` and `vocabulary` are the official files with which such a model predicts words; a
-        vocabulary alone is for a checkpoint or a cache that has none beside it.
-        `dtype="bfloat16"` stores the large matrices in half the memory; docs/benchmarks.md says
-        what that changes. `n_cached_words` bounds the memory of words already read.
+        `softmax` and `vocabulary` are the official files for predicting words; a vocabulary alone
+        is for a checkpoint or a token cache without one beside it.
+        `dtype="bfloat16"` stores the large matrices in half the memory, at some precision.
+        `n_cached_words` is the size of the cache of token vectors.
         """
         words = None if vocabulary is None else Path(vocabulary)
         model = formats.read(
@@ -77,10 +77,7 @@ class Elmo:
             model.bilm.store_matrices(torch.bfloat16)
         if softmax is not None:
             if words is None:
-                raise ConfigError(
-                    "one of softmax and vocabulary is given, expected both or none; give the other "
-                    "too"
-                )
+                raise ConfigError("softmax is given without vocabulary, expected both")
             model = formats.attach_softmax(model, Path(softmax), words)
         return Elmo(model, n_cached_words=n_cached_words)
 
@@ -95,7 +92,7 @@ class Elmo:
 
     @property
     def n_layers(self) -> int:
-        """Layers of a vector, the token layer included."""
+        """The number of layers, with the token layer."""
         return self.bilm.config.lstm.n_layers + 1
 
     @property
@@ -126,10 +123,10 @@ class Elmo:
     ) -> Embedded | list[Embedded]:
         """Embed one raw text, or a list of raw texts and token lists.
 
-        `state="warm"` reads each sentence as if after an empty one: always the same too, and nearer
-        to what a network knows that was trained with carried state. `state="carry"` hands the state
-        of each sentence of a batch on to the one in its place of the next batch, as bilm-tf and
-        AllenNLP do; `batch_size` is then their batch size.
+        The LSTM state of each sentence starts from zeros. `state="warm"`: it starts from the state
+        after an empty sentence, which is closer to training with carried state. `state="carry"`: it
+        starts from the state of the sentence at the same position of the batch before, as in
+        bilm-tf and AllenNLP; `batch_size` is then their batch size.
         """
         one_or_many = [texts] if isinstance(texts, str) else texts
         embedded = list(self.stream(one_or_many, state=state, batch_size=batch_size))
@@ -138,13 +135,11 @@ class Elmo:
     def stream(
         self, texts: Iterable[Text], *, state: State = "fresh", batch_size: int | None = None
     ) -> Iterator[Embedded]:
-        """Embed any number of texts, in their order, in bounded memory."""
+        """Embed any number of texts, in order, in bounded memory."""
         if state not in ("fresh", "warm", "carry"):
-            raise ConfigError(
-                f"state {state!r} is unknown, expected 'fresh', 'warm' or 'carry'; name one"
-            )
+            raise ConfigError(f"state {state!r} is unknown, expected 'fresh', 'warm' or 'carry'")
         if batch_size is not None and batch_size < 1:
-            raise ConfigError(f"batch_size is {batch_size}, expected at least 1; leave it out")
+            raise ConfigError(f"batch_size is {batch_size}, expected at least 1")
         carried = self.bilm.initial_state(0)
         start = self.embedder.warm_state() if state == "warm" else None
         encoder = self.bilm.word_encoder
@@ -171,15 +166,14 @@ class Elmo:
     ) -> None:
         """Embed one sentence of any length into an array, a memory map or an HDF5 dataset.
 
-        `out` is (T, D) for one layer or mix, (K, T, D) for several; no others are ever held.
+        `out` is (T, D) for one layer or mix, (K, T, D) for several. Other layers are never in
+        memory.
         """
         check_tokens(tokens)
         weights = layer_weights(layers, self.n_layers)
         shape = (len(weights), len(tokens), self.output_dim)
         if tuple(out.shape) != shape and (len(weights) > 1 or tuple(out.shape) != shape[1:]):
-            raise ConfigError(
-                f"out has shape {tuple(out.shape)}, expected {shape}; make it of that shape"
-            )
+            raise ConfigError(f"out has shape {tuple(out.shape)}, expected {shape}")
 
         def write(positions: slice, columns: slice, values: NDArray[Any]) -> None:
             out[..., positions, columns] = values[0] if len(out.shape) == 2 else values
@@ -190,7 +184,7 @@ class Elmo:
 
     @cached_property
     def scorer(self) -> Scorer:
-        """What gives the words' probabilities; a model without a softmax has none."""
+        """Scores text; an error if the model has no softmax."""
         return Scorer(self.embedder, self.model)
 
     @overload
@@ -201,16 +195,16 @@ class Elmo:
     def score(
         self, texts: str | Sequence[Text], *, state: ScoreState = "fresh"
     ) -> Scored | list[Scored]:
-        """How expected each word of a text was; `Scorer.score_texts` says what `state` does."""
+        """Log-probabilities of each word of a text; `state` as in `Scorer.score_texts`."""
         scored = self.scorer.score_texts([texts] if isinstance(texts, str) else texts, state)
         return scored[0] if isinstance(texts, str) else scored
 
     def substitutes(self, sentence: Text, position: int, k: int = 10) -> list[Substitute]:
-        """The words that both directions expect most at a position, whatever stands there."""
+        """The most probable words at a position, given all other words of the sentence."""
         return self.scorer.substitutes([Occurrence.of(sentence, position)], k)[0]
 
     def layer(self, **settings: Any) -> ElmoLayer:  # noqa: ANN401 - those of ElmoLayer
-        """A module for a task model; `ElmoLayer` says its settings.
+        """An `ElmoLayer` for a task model, with its settings.
 
         A frozen layer shares this model's weights; a fine-tuned one has its own copy.
         """

@@ -64,7 +64,7 @@ def test_a_bilm_that_was_moved_is_named_and_another_is_refused(run, refused, wor
 
 def test_options_of_a_bilm_are_refused_for_a_task(refused, workplace):
     line = refused("evaluate", workplace / "run", workplace / NER.file_name, "--lines", "tokens")
-    assert "for a biLM's text" in line
+    assert "are for a biLM" in line
 
 
 def test_an_unknown_task_is_named_with_the_nearest(refused, workplace):

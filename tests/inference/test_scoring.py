@@ -311,7 +311,7 @@ def test_a_softmax_of_another_vocabulary_is_refused(official, softmax_files):
 
 
 def test_a_softmax_without_its_vocabulary_is_refused(official, softmax_files):
-    with pytest.raises(ConfigError, match="one of softmax and vocabulary"):
+    with pytest.raises(ConfigError, match="softmax is given without vocabulary"):
         Elmo.load(official, softmax=softmax_files[0])
     with pytest.raises(CheckpointError, match="softmax/W has shape none"):
         Elmo.load(official, softmax=official, vocabulary=softmax_files[1])

@@ -125,7 +125,7 @@ def test_an_empty_batch_is_mixed(layer_norm):
 
 
 def test_what_cannot_be_mixed_is_told():
-    with pytest.raises(ConfigError, match="2 initial weights for 3 layers"):
+    with pytest.raises(ConfigError, match="2 initial weights, expected 3"):
         ScalarMix(3, initial_weights=[1, 2])
     with pytest.raises(ConfigError, match="expected one of token, bilm, allennlp or None"):
         ScalarMix(3, layer_norm="layer")

@@ -42,7 +42,7 @@ def test_a_vocabulary_or_a_text_is_exported(official, tmp_path, elmo):
     np.testing.assert_allclose(exported.vectors, expected.vectors, atol=1e-6)
     export_static(tmp_path / "t.txt", official, text=tmp_path / "text.txt", min_count=2)
     assert set(StaticVectors.read(tmp_path / "t.txt").words) == {".", "bow", "a"}
-    with pytest.raises(ConfigError, match="expected one of them"):
+    with pytest.raises(ConfigError, match="expected either"):
         export_static(tmp_path / "x.txt", official)
-    with pytest.raises(ConfigError, match="says no format"):
+    with pytest.raises(ConfigError, match="unknown file extension"):
         export_static(tmp_path / "x.npy", official, vocabulary=tmp_path / "words.txt")

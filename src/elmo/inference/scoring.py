@@ -84,18 +84,18 @@ def predict(
     is_backward = tuple(direction == "backward" for direction in bilm.config.directions)
     vectors, words, lengths = embedder.read(sentences)
     packing = Packing.of(lengths - 1, bilm.config.directions)
-    # Backward, what is predicted at a place was read from the place after it.
+    # Backward, the prediction at a position is made from the position after it.
     index = [
-        words[packing.row, place + backward]
-        for place, backward in zip(packing.place, is_backward, strict=True)
+        words[packing.row, position + backward]
+        for position, backward in zip(packing.position, is_backward, strict=True)
     ]
     before = (state or bilm.initial_state(len(sentences))).rows(packing.order)
     tops, after = _run(embedder, vectors, index, packing.batch_sizes, before)
     ends = torch.cumsum(lengths - 1, 0)
     first = ends - (lengths - 1)
     hidden = [torch.empty_like(top) for top in tops]
-    for rows, top, place in zip(hidden, tops, packing.place, strict=True):
-        rows[first[packing.row] + place] = top
+    for rows, top, position in zip(hidden, tops, packing.position, strict=True):
+        rows[first[packing.row] + position] = top
     return Predictions(
         tuple(hidden), is_backward, first, ends - 1, after.rows(torch.argsort(packing.order))
     )

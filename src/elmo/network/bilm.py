@@ -1,6 +1,6 @@
-"""The network: a token layer, and a forward and a backward language model above it.
+"""The biLM: a token layer, and a forward and a backward language model on top of it.
 
-In: a `Batch` of sentences, or token vectors and where they stand. Out: `BiLMOutput`: all layers
+In: a `Batch` of sentences, or token vectors and their rows. Out: `BiLMOutput`: all layers
 (L+1, B, T, 2P), the mask (B, T) and the state. Layer 0 is the token layer, once per direction.
 Shapes: B sentences, T tokens with markers, N packed tokens, U distinct words, P projection,
 L layers, R directions (two, or one).
@@ -23,7 +23,7 @@ from elmo.text.word_encoder import FIRST_CHARACTER, Lexicon, LexiconConfig, Word
 
 @dataclass(frozen=True)
 class BiLMState:
-    """What all layers of all directions remember of each sentence."""
+    """The recurrent state of all layers and directions for each sentence."""
 
     hidden: Tensor  # (R, L, B, P)
     cell: Tensor  # (R, L, B, H)
@@ -35,7 +35,7 @@ class BiLMState:
 
 @dataclass(frozen=True)
 class BiLMOutput:
-    """What the network says of a batch."""
+    """The output for a batch."""
 
     layers: Tensor  # (L+1, B, T, R*P), zero where padded
     mask: Tensor  # (B, T)
@@ -44,10 +44,10 @@ class BiLMOutput:
 
 @dataclass(frozen=True)
 class Packing:
-    """Where the packed tokens stand in a padded batch, in each direction's reading order."""
+    """The positions of packed tokens in a padded batch, in the order of each direction."""
 
     row: Tensor  # (N,), the sentence
-    place: tuple[Tensor, ...]  # R of (N,), the place in it
+    position: tuple[Tensor, ...]  # R of (N,), the position in it
     order: Tensor  # (B,), the sentences by falling length
     batch_sizes: list[int]  # how many of them run at each step
 
@@ -60,10 +60,10 @@ class Packing:
         is_running = steps[:, None] < longest_first  # (T, B)
         step, rank = is_running.nonzero(as_tuple=True)  # (N,), (N,)
         from_end = longest_first[rank] - 1 - step
-        place = {"forward": step, "backward": from_end}
+        position = {"forward": step, "backward": from_end}
         return Packing(
             order[rank],
-            tuple(place[direction] for direction in directions),
+            tuple(position[direction] for direction in directions),
             order,
             is_running.sum(1).tolist(),
         )
@@ -73,7 +73,7 @@ class BiLM(nn.Module):
     """A bidirectional language model without its softmax."""
 
     def __init__(self, config: BiLMConfig, lexicon: Lexicon | None = None) -> None:
-        """Build it; `lexicon` are the lists of a model that has lists of its own."""
+        """Build the network; `lexicon` has the word and character lists of a model with lists."""
         super().__init__()
         self.config = config
         self.word_encoder = _build_word_encoder(config, lexicon or Lexicon())
@@ -99,14 +99,14 @@ class BiLM(nn.Module):
 
     @property
     def n_parameters(self) -> int:
-        """How many numbers were learned; the vector of no character is zero and not one of them."""
+        """The number of trained parameters; the padding character embedding, zero, is not one."""
         n_all = sum(parameter.numel() for parameter in self.parameters())
         return n_all - (0 if self.config.char_cnn is None else self.config.char_cnn.char_dim)
 
     def store_matrices(self, dtype: torch.dtype) -> None:
         """Store the large matrices, those of highways and LSTM layers, in `dtype`.
 
-        What is computed with them stays float32. Rounded weights are not for training.
+        Activations stay float32. Such a model cannot be trained.
         """
         self.requires_grad_(False)
         for module in self.modules():
@@ -116,7 +116,7 @@ class BiLM(nn.Module):
                         weight.data = weight.data.to(dtype)
 
     def initial_state(self, n_sentences: int) -> BiLMState:
-        """The state before anything was read."""
+        """The initial state: zeros."""
         layers = (len(self.config.directions), self.config.lstm.n_layers, n_sentences)
         anything = next(self.parameters())
         return BiLMState(
@@ -165,11 +165,11 @@ class BiLM(nn.Module):
     ) -> tuple[list[list[Tensor]], BiLMState]:
         """Run all layers over packed tokens: token n of direction r is `index[r][n]`.
 
-        Gives, for each layer and direction, (N, P) in that direction's reading order.
+        Returns for each layer and direction (N, P), in the order of the direction.
         """
         outputs: list[list[Tensor]] = []
         states: list[list[LayerState]] = []
-        # One mask for all occurrences of a word, so that its input product is still made once.
+        # One dropout mask per word, so that its input product is computed once.
         rows = [dropout(token_vectors, dropout_rate, self.training)] * len(index)
         where: Sequence[Tensor | None] = index
         for depth, layers in enumerate(zip(*self.stacks.values(), strict=True)):
@@ -193,18 +193,18 @@ class BiLM(nn.Module):
         state: BiLMState | None = None,
     ) -> BiLMOutput:
         """All layers for sentences (B, T) of rows of `token_vectors` (U, P)."""
-        n_sentences, n_places = word_index.shape
+        n_sentences, n_positions = word_index.shape
         packing = Packing.of(lengths, self.config.directions)
-        places = [packing.row * n_places + place for place in packing.place]
+        positions = [packing.row * n_positions + position for position in packing.position]
         zeros = token_vectors.new_zeros(
-            self.config.lstm.n_layers + 1, n_sentences * n_places, self.config.output_dim
+            self.config.lstm.n_layers + 1, n_sentences * n_positions, self.config.output_dim
         )
         words = word_index.reshape(-1)
-        after = self._fill(zeros, token_vectors, words, places, packing, state)
+        after = self._fill(zeros, token_vectors, words, positions, packing, state)
         layers = zeros.view(
-            len(zeros), n_sentences, n_places, self.config.output_dim
+            len(zeros), n_sentences, n_positions, self.config.output_dim
         )  # (L+1, B, T, R*P)
-        mask = torch.arange(n_places, device=lengths.device) < lengths[:, None]
+        mask = torch.arange(n_positions, device=lengths.device) < lengths[:, None]
         return BiLMOutput(layers, mask, after)
 
     def contextualize_joined(
@@ -217,11 +217,11 @@ class BiLM(nn.Module):
         """All layers (L+1, N, R*P) for sentences one after the other, (N,), with no padding."""
         packing = Packing.of(lengths, self.config.directions)
         starts = lengths.cumsum(0) - lengths  # (B,)
-        places = [starts[packing.row] + place for place in packing.place]
+        positions = [starts[packing.row] + position for position in packing.position]
         layers = token_vectors.new_empty(
             self.config.lstm.n_layers + 1, len(words), self.config.output_dim
         )
-        self._fill(layers, token_vectors, words, places, packing, state)
+        self._fill(layers, token_vectors, words, positions, packing, state)
         return layers
 
     def _fill(
@@ -229,26 +229,26 @@ class BiLM(nn.Module):
         layers: Tensor,
         token_vectors: Tensor,
         words: Tensor,
-        places: Sequence[Tensor],
+        positions: Sequence[Tensor],
         packing: Packing,
         state: BiLMState | None,
     ) -> BiLMState:
-        """Run packed sentences; write the layers of packed token n to `layers[:, places[r][n]]`."""
-        index = [words[place] for place in places]
+        """Run packed sentences; write token n of direction r to `layers[:, positions[r][n]]`."""
+        index = [words[position] for position in positions]
         n_sentences = len(packing.order)
         before = self.initial_state(n_sentences) if state is None else state.rows(packing.order)
         packed, after = self.run(token_vectors, index, packing.batch_sizes, before)
         by_direction = layers.view(
             *layers.shape[:2], len(index), token_vectors.shape[1]
         )  # (L+1, N, R, P)
-        for r, place in enumerate(places):
+        for r, position in enumerate(positions):
             rows = [token_vectors[index[r]], *(layer[r] for layer in packed)]
             for depth, row in enumerate(rows):
-                by_direction[depth, :, r].index_copy_(0, place, row)
+                by_direction[depth, :, r].index_copy_(0, position, row)
         return after.rows(torch.argsort(packing.order))
 
     def forward(self, batch: Batch, state: BiLMState | None = None) -> BiLMOutput:
-        """All layers for a batch of sentences, from the given state or from nothing."""
+        """All layers for a batch of sentences, from the given state or zeros."""
         vectors = self.token_vectors(batch.char_ids)
         return self.contextualize(vectors, batch.word_index, batch.lengths, state)
 
@@ -294,19 +294,19 @@ def _build_token_projection(config: BiLMConfig, lists: LexiconConfig) -> nn.Line
 
 
 def carry_over(
-    carried: BiLMState, n_places: int, bilm: BiLM, run: Callable[[BiLMState], BiLMOutput]
+    carried: BiLMState, n_positions: int, bilm: BiLM, run: Callable[[BiLMState], BiLMOutput]
 ) -> tuple[BiLMOutput, BiLMState]:
     """Run a batch from the states that its places were left in, and carry the states on.
 
     As in the originals: a larger batch starts its further places fresh, and a smaller one leaves
     the state of the others as it was.
     """
-    fresh = bilm.initial_state(max(0, n_places - carried.hidden.shape[2]))
+    fresh = bilm.initial_state(max(0, n_positions - carried.hidden.shape[2]))
     # The network may have been moved since.
     carried = BiLMState(carried.hidden.to(fresh.hidden), carried.cell.to(fresh.cell))
     known = _beside(carried, fresh)
-    output = run(known.rows(slice(n_places)))
-    return output, _beside(output.state, known.rows(slice(n_places, None)))
+    output = run(known.rows(slice(n_positions)))
+    return output, _beside(output.state, known.rows(slice(n_positions, None)))
 
 
 def _beside(one: BiLMState, other: BiLMState) -> BiLMState:

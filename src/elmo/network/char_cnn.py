@@ -1,8 +1,8 @@
-"""The token layer: the characters of a word become one vector, whatever the word.
+"""The character CNN: from the characters of a word to its token vector.
 
-In: `char_ids` (U, C). Out: token vectors (U, P). Convolutions of several widths over the
-characters' vectors, the maximum over all places, highway layers, and a projection.
-Shapes: U words, C characters, E width of a character's vector, F filters, P projection.
+In: `char_ids` (U, C). Out: token vectors (U, P). Convolutions of several widths over character
+embeddings, max-pooling over positions, highway layers, and a projection.
+Shapes: U words, C characters, E width of a character embedding, F filters, P projection.
 """
 
 import math
@@ -19,7 +19,7 @@ ACTIVATIONS = {"relu": torch.relu, "tanh": torch.tanh}
 
 
 class Highway(nn.Module):
-    """A gated mixture of a transformed input and the input itself."""
+    """A highway layer: a gated sum of a transformed input and the input."""
 
     def __init__(self, dim: int) -> None:
         super().__init__()
@@ -37,7 +37,7 @@ class Highway(nn.Module):
 
 
 class CharCNN(nn.Module):
-    """Words by their characters."""
+    """Character convolutions with max-pooling, highway layers and a projection."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class CharCNN(nn.Module):
         output_dim: int | None,
         n_characters: int = N_CHARACTERS,
     ) -> None:
-        """Build it; `output_dim` None leaves the vectors as wide as the filters."""
+        """Build the layers; without `output_dim` there is no projection."""
         super().__init__()
         n_filters = sum(number for _, number in filters)
         self.activation = activation
@@ -64,14 +64,14 @@ class CharCNN(nn.Module):
             nn.Conv1d(char_dim, number, width) for width, number in filters
         )
         self.highways = nn.ModuleList(Highway(n_filters) for _ in range(n_highways))
-        # The originals leave the projection out where it would change no width.
+        # The original has no projection where it would not change the width.
         self.projection = (
             None if output_dim in (None, n_filters) else nn.Linear(n_filters, output_dim)
         )
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Start values of the original training code."""
+        """Initialize as the original training code does."""
         if self.char_vectors.weight.is_meta:
             return  # to be filled from a file; torch would import its compiler for such a tensor
         with torch.no_grad():
@@ -88,28 +88,28 @@ class CharCNN(nn.Module):
                 assert isinstance(highway, Highway)
                 _reset_linear(highway.transform)
                 _reset_linear(highway.gate)
-                # A closed gate at first: the input passes.
+                # The gate starts closed: the input passes through.
                 highway.gate.bias.fill_(-2)
             if self.projection is not None:
                 _reset_linear(self.projection)
 
     def forward(self, char_ids: Tensor) -> Tensor:
         """(U, C) -> (U, P)."""
-        x = ACTIVATIONS[self.activation](self._find_highest(char_ids))  # (U, F)
+        x = ACTIVATIONS[self.activation](self._conv_max_pool(char_ids))  # (U, F)
         for highway in self.highways:
             x = highway(x)
         return x if self.projection is None else self.projection(x)  # (U, P)
 
-    def _find_highest(self, char_ids: Tensor) -> Tensor:
-        """The highest value of each filter over all places: (U, C) -> (U, F)."""
+    def _conv_max_pool(self, char_ids: Tensor) -> Tensor:
+        """The maximum of each filter over all positions: (U, C) -> (U, F)."""
         vectors = self.char_vectors.weight
-        if kernels.can_find_highest(char_ids, vectors):
+        if kernels.can_conv_max_pool(char_ids, vectors):
             parameters = list(self.convolutions.parameters())  # weight, bias, weight, bias, ...
             filters = list(zip(parameters[::2], parameters[1::2], strict=True))
-            return kernels.find_highest(char_ids, vectors, filters, NO_CHARACTER)
+            return kernels.conv_max_pool(char_ids, vectors, filters, NO_CHARACTER)
         characters = self.char_vectors(char_ids).transpose(1, 2)  # (U, E, C)
-        highest = [convolution(characters).amax(-1) for convolution in self.convolutions]
-        return torch.cat(highest, dim=-1)  # (U, F)
+        pooled = [convolution(characters).amax(-1) for convolution in self.convolutions]
+        return torch.cat(pooled, dim=-1)  # (U, F)
 
 
 def _reset_linear(linear: nn.Linear) -> None:

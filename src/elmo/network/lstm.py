@@ -16,22 +16,22 @@ from torch.nn.functional import linear
 
 from elmo.network import kernels
 
-# TensorFlow's cell adds this to the forget gate when it runs, so the released biases lack it. Added
-# at run time here too: adding it to the stored bias would round, and no file would come back as it
-# was.
+# TensorFlow's cell adds this to the forget gate at run time, so the released biases do not include
+# it. Added at run time here too: adding it to the stored bias would round, and a converted file
+# would differ from the original.
 FORGET_BIAS = 1.0
 
 
 @dataclass(frozen=True)
 class LayerState:
-    """What a layer remembers of each sentence."""
+    """The recurrent state of a layer for each sentence."""
 
     hidden: Tensor  # (B, P), the clipped projection
     cell: Tensor  # (B, H)
 
 
 class LstmLayer(nn.Module):
-    """The parameters of one layer; gates stand in the order input, candidate, forget, output."""
+    """The parameters of one layer; gates are in the order input, candidate, forget, output."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class LstmLayer(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Start values of the original training code: Glorot and zero."""
+        """Initialize as the original training code does: Glorot and zero."""
         with torch.no_grad():
             # The original holds both weights in one matrix, so they share one fan-in.
             n_inputs = self.input_weight.shape[1] + self.projection_dim
@@ -67,12 +67,12 @@ class LstmLayer(nn.Module):
 
     @property
     def gate_bias(self) -> Tensor:
-        """The bias with which the gates are computed, (4H,)."""
+        """The bias of the gates with FORGET_BIAS added, (4H,)."""
         input_gate, candidate, forget_gate, output_gate = self.bias.chunk(4)
         return torch.cat([input_gate, candidate, forget_gate + FORGET_BIAS, output_gate])
 
     def initial_state(self, n_sentences: int) -> LayerState:
-        """The state before anything was read."""
+        """The initial state: zeros."""
         weight = self.projection_weight
         return LayerState(
             weight.new_zeros(n_sentences, self.projection_dim),
@@ -88,11 +88,11 @@ def run_layers(
     states: Sequence[LayerState],
     resets: Sequence[Tensor | None] | None = None,
 ) -> tuple[list[Tensor], list[LayerState]]:
-    """Run the same layer of each direction, each over its own reading order.
+    """Run the same layer of each direction, each over the tokens in its own order.
 
     Token n of direction d reads `rows[d][index[d][n]]`, or `rows[d][n]` without an index, so that
     the input product is made once per distinct row. Where `resets[d][n]` is true, the sentence's
-    state is zero before token n is read.
+    state is reset to zero before token n.
     """
     if kernels.can_run(layers, rows):
         outputs, after = kernels.run_layers(
@@ -120,7 +120,7 @@ def _run_plain(
     reset: Tensor | None,
     batch_sizes: Sequence[int],
 ) -> tuple[Tensor, LayerState]:
-    """The recurrence as it is written in the paper; runs on every device, and backwards."""
+    """The recurrence in plain PyTorch: any device, with gradients."""
     # Weights may be stored in fewer bits than are computed with.
     dtype = state.cell.dtype
     from_input = linear(rows, layer.input_weight.to(dtype), layer.gate_bias)  # (U, 4H)

@@ -1,8 +1,8 @@
-"""The task's own sum of the layers: gamma * sum_j s_j h_j, s the softmax of learned weights.
+"""The scalar mix of a task: gamma * sum_j s_j h_j, s the softmax of learned weights.
 
 In: all layers (L+1, B, T, D) and the mask (B, T). Out: one vector per token (B, T, D).
-Layer norm before the sum is a choice by name; two of its kinds are the originals' and make a
-vector depend on its batch, the third does not.
+Layer norm before the sum is optional: "token" normalizes each vector; "bilm" and "allennlp", as in
+the originals, normalize over the batch, so that a vector depends on its batch.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ LAYER_NORMS = ("token", "bilm", "allennlp")
 class ScalarMix(nn.Module):
     """A learned weighted sum of layers.
 
-    `initial_weights` are the weights before the softmax; they train on unless `is_frozen`.
+    `initial_weights` are the weights before the softmax; they are trained unless `is_frozen`.
     """
 
     weights: Tensor
@@ -38,8 +38,8 @@ class ScalarMix(nn.Module):
         start = [0.0] * n_layers if initial_weights is None else list(initial_weights)
         if len(start) != n_layers:
             raise ConfigError(
-                f"{len(start)} initial weights for {n_layers} layers; give one for each layer, "
-                "the token layer included"
+                f"{len(start)} initial weights, expected {n_layers}: one for each layer, with the "
+                "token layer"
             )
         if layer_norm not in (None, *LAYER_NORMS):
             raise ConfigError(
@@ -52,7 +52,7 @@ class ScalarMix(nn.Module):
         self.gamma = nn.Parameter(torch.tensor(initial_gamma), requires_grad=not is_frozen)
 
     def layer_weights(self) -> Tensor:
-        """The share of each layer, (L+1,); they sum to one."""
+        """The weight of each layer after the softmax, (L+1,)."""
         return torch.softmax(self.weights, dim=0)
 
     def penalty(self) -> Tensor:

@@ -184,8 +184,7 @@ def new_vector_file(path: Path) -> Iterator[VectorFile]:
     """A file to add lines to; it takes its place when all went well, else nothing is left."""
     if path.suffix not in FORMATS:
         raise ConfigError(
-            f"{path}: the ending {path.suffix!r} says no format; expected one of "
-            f"{', '.join(FORMATS)}; rename the output"
+            f"{path}: unknown file extension {path.suffix!r}, expected one of {', '.join(FORMATS)}"
         )
     if path.is_dir() or not path.parent.is_dir():
         found = "is a folder" if path.is_dir() else "its folder does not exist"

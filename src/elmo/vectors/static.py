@@ -1,7 +1,7 @@
-"""Static vectors: one for each word, whatever its context, as word2vec and GloVe have them.
+"""Static word vectors: one per word, as in word2vec and GloVe.
 
-In: a file of theirs (text; plain, .gz or .xz), or words and vectors. Out: `StaticVectors`, which
-gives the vectors of words, and files in word2vec's formats.
+In: a text file of word2vec or GloVe (plain, .gz or .xz), or words or text to embed. Out:
+`StaticVectors`, which looks up words, and files in the formats of word2vec.
 Shapes: V words of the file, N words that are looked up, D width.
 """
 
@@ -25,7 +25,7 @@ from elmo.text.batches import number_words
 from elmo.text.lines import LineFormat, read_sentences
 from elmo.text.vocabulary import read_list
 
-ENDINGS = (".txt", ".vec", ".bin")
+EXTENSIONS = (".txt", ".vec", ".bin")
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class StaticVectors:
 
     @staticmethod
     def read(path: Path) -> "StaticVectors":
-        """Read GloVe's or word2vec's text format; a word that comes twice is its first."""
+        """Read the text format of GloVe or word2vec; the first of duplicate words counts."""
         rows: dict[str, int] = {}
         numbers = array("f")
         n_numbers: int | None = None
@@ -54,9 +54,7 @@ class StaticVectors:
             elif not word:
                 raise _unlike(f"{path}:{line_number}", n_numbers)
         if not rows:
-            raise DataError(
-                f"{path}: no words, expected a word and its numbers a line; name such a file"
-            )
+            raise DataError(f"{path}: no words, expected a word and its numbers on each line")
         vectors = np.frombuffer(numbers, dtype=np.float32).reshape(len(rows), -1)
         return StaticVectors(list(rows), vectors)
 
@@ -66,14 +64,14 @@ class StaticVectors:
         return int(self.vectors.shape[1])
 
     def __contains__(self, word: str) -> bool:
-        """Whether a word has a vector, in its own letters or in small ones."""
+        """Whether a word has a vector, as written or in lower case."""
         return self._row(word) is not None
 
     def lookup(self, words: Sequence[str]) -> NDArray[np.float32]:
         """The vectors of words (N, D), zero for the unknown.
 
-        A word that is not here as it is written is looked for in small letters: GloVe's files of
-        Wikipedia have no others.
+        A word that is not found as written is looked up in lower case: some files of GloVe have
+        no others.
         """
         found = [self._row(word) for word in words]
         known = [place for place, row in enumerate(found) if row is not None]
@@ -82,13 +80,13 @@ class StaticVectors:
         return vectors
 
     def write(self, path: Path) -> None:
-        """Write word2vec's text format, or its binary one if the path ends with .bin."""
-        check_ending(path)
+        """Write the text format of word2vec, or its binary format if the path ends with .bin."""
+        check_extension(path)
         for word in self.words:
             if not word or set(word) & set(" \t\r\n"):
                 raise DataError(
-                    f"the word {word!r} has no place in word2vec's formats, expected words without "
-                    "spaces; leave it out"
+                    f"the word {word!r} cannot be written in a format of word2vec, expected a word "
+                    "without spaces"
                 )
         is_binary = path.suffix == ".bin"
         with atomic_write(path) as temporary, temporary.open("wb") as file:
@@ -107,12 +105,12 @@ class StaticVectors:
         return {word: row for row, word in enumerate(self.words)}
 
 
-def check_ending(path: Path) -> None:
-    """Refuse a path whose ending says no format to write."""
-    if path.suffix not in ENDINGS:
+def check_extension(path: Path) -> None:
+    """Refuse a path with an unknown extension."""
+    if path.suffix not in EXTENSIONS:
         raise ConfigError(
-            f"{path}: the ending {path.suffix!r} says no format, expected one of "
-            f"{', '.join(ENDINGS)}; rename the output"
+            f"{path}: unknown file extension {path.suffix!r}, expected one of "
+            f"{', '.join(EXTENSIONS)}"
         )
 
 
@@ -129,8 +127,7 @@ def _parse(values: Sequence[str], where: str) -> list[float]:
 def _unlike(where: str, n_numbers: int) -> DataError:
     expected = f"{n_numbers} finite numbers, as the first line has" if n_numbers else "its numbers"
     return DataError(
-        f"{where}: not what was expected, a word and {expected}; is this a text file of GloVe or "
-        "word2vec? Mend the line or name another file"
+        f"{where}: expected a word and {expected}, as in a text file of GloVe or word2vec"
     )
 
 
@@ -138,7 +135,7 @@ WORDS_AT_ONCE = 4096
 
 
 def static_from_words(elmo: Elmo, words: Iterable[str]) -> StaticVectors:
-    """Layer 0 of words: what the model knows of each by itself, (V, P)."""
+    """Static vectors of words without context: their layer 0, (V, P)."""
     distinct = list(dict.fromkeys(words))
     width = elmo.bilm.config.lstm.projection_dim
     vectors = np.empty((len(distinct), width), dtype=np.float32)
@@ -156,7 +153,7 @@ def static_from_text(
     layers: Layers = "average",
     min_count: int = 1,
 ) -> StaticVectors:
-    """The mean of each word's vectors in a text, most frequent words first, (V, D)."""
+    """The mean of the vectors of each word over a text, most frequent words first, (V, D)."""
     rows: dict[str, int] = {}
     totals = np.zeros((1024, elmo.output_dim))
     counts = np.zeros(1024, dtype=np.int64)
@@ -183,12 +180,10 @@ def export_static(
     layers: str = "average",
     min_count: int = 1,
 ) -> StaticVectors:
-    """Write static vectors of the words in a vocabulary file, or of those in a text."""
-    check_ending(out)
+    """Write static vectors of the words of a vocabulary file, or of a text."""
+    check_extension(out)
     if (vocabulary is None) == (text is None):
-        raise ConfigError(
-            "both or none of a vocabulary and a text are given, expected one of them; give one"
-        )
+        raise ConfigError("expected either a vocabulary or a text, not both or none")
     elmo = Elmo.load(model)
     if vocabulary is not None:
         static = static_from_words(elmo, read_list(vocabulary))

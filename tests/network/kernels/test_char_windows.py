@@ -65,7 +65,7 @@ def test_highest_values_and_all_gradients_equal_torchs(filters, char_dim, words,
     char_ids = torch.tensor([word + [padding] * (n_characters - len(word)) for word in words])
     vectors, filters = make_parameters(filters, char_dim, seed)
     assume(has_clear_winners(char_ids, vectors, filters))
-    found = kernels.find_highest(char_ids, vectors, filters, 0)
+    found = kernels.conv_max_pool(char_ids, vectors, filters, 0)
     expected = find_plainly(char_ids, vectors, filters)
     torch.testing.assert_close(found.double(), expected, rtol=0, atol=1e-5)
     weights = torch.randn_like(found).relu()
@@ -84,7 +84,7 @@ def test_released_filters_are_as_exact_as_double_precision_rounded():
     sizes = [(1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024)]
     filters = [(torch.randn(n, 16, width) / 10, torch.randn(n)) for width, n in sizes]
     expected = find_plainly(char_ids, vectors, filters)
-    found = kernels.find_highest(char_ids, vectors, filters, 0)
+    found = kernels.conv_max_pool(char_ids, vectors, filters, 0)
     torch.testing.assert_close(found.double(), expected, rtol=0, atol=2e-6)
 
 
@@ -96,7 +96,7 @@ def test_threads_and_repetition_give_the_same_bits():
     try:
         for n in (1, 1, 2, 5):
             torch.set_num_threads(n)
-            highest = kernels.find_highest(char_ids, vectors / 7, filters, 0)
+            highest = kernels.conv_max_pool(char_ids, vectors / 7, filters, 0)
             grads = torch.autograd.grad((highest / 3).sin().sum(), flatten(vectors, filters)[:2])
             results.append([highest, *grads])
     finally:
@@ -108,11 +108,11 @@ def test_threads_and_repetition_give_the_same_bits():
 def test_characters_that_are_not_in_the_table_are_refused():
     vectors, filters = make_parameters([(1, 3)], 4)
     with pytest.raises(IndexError, match=r"expected 0\.\.19"):
-        kernels.find_highest(torch.tensor([[3, N_VECTORS]]), vectors, filters, 0)
+        kernels.conv_max_pool(torch.tensor([[3, N_VECTORS]]), vectors, filters, 0)
 
 
 def test_no_words_give_no_rows():
     vectors, filters = make_parameters([(1, 3)], 4)
-    found = kernels.find_highest(torch.empty(0, 5, dtype=torch.int64), vectors, filters, 0)
+    found = kernels.conv_max_pool(torch.empty(0, 5, dtype=torch.int64), vectors, filters, 0)
     assert found.shape == (0, 3)
     assert all(not grad.any() for grad in torch.autograd.grad(found.sum(), [vectors, *filters[0]]))

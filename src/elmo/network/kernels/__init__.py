@@ -1,7 +1,7 @@
 """The fast paths for CPUs: C++ built by the machine's own compiler on first use.
 
-`run_layers` computes what the plain path of lstm.py computes, `find_highest` and `run_highway` what
-those of char_cnn.py do, to float rounding; the first two with gradients where they are wanted.
+`run_layers` computes what the plain path of lstm.py computes, `conv_max_pool` and `run_highway`
+what those of char_cnn.py do, to float rounding; the first two with gradients where they are wanted.
 Each has its `can_...`, which says whether it may be called. Weights stored in bfloat16 take half
 the memory; a processor that multiplies in bfloat16 (AVX512-BF16) does, with sums in float32, and
 others compute with them as float32. Under autocast to bfloat16 `run_layers` trains so too.
@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from elmo.network.kernels import library
-from elmo.network.kernels.char_windows import find_highest
+from elmo.network.kernels.char_windows import conv_max_pool
 from elmo.network.kernels.highway import run_highway
 from elmo.network.kernels.inference import infer
 from elmo.network.kernels.library import describe, why_unavailable
@@ -22,11 +22,11 @@ from elmo.network.kernels.recurrence import LayerParameters, Reading, State, par
 from elmo.network.kernels.training import train
 
 __all__ = [
-    "can_find_highest",
+    "can_conv_max_pool",
     "can_run",
     "can_run_highway",
+    "conv_max_pool",
     "describe",
-    "find_highest",
     "is_available",
     "keep_freed_memory",
     "multiplies_bfloat16",
@@ -56,8 +56,8 @@ def can_run(layers: Sequence[LayerParameters], rows: Sequence[Tensor]) -> bool:
     return _can_compute(rows, weights, is_training=_wants_gradients([*rows, *weights]))
 
 
-def can_find_highest(char_ids: Tensor, char_vectors: Tensor) -> bool:
-    """Whether `find_highest` may be called."""
+def can_conv_max_pool(char_ids: Tensor, char_vectors: Tensor) -> bool:
+    """Whether `conv_max_pool` may be called."""
     return char_ids.device.type == "cpu" and _can_compute([char_vectors], [], is_training=True)
 
 

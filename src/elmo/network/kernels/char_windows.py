@@ -18,7 +18,7 @@ from elmo.network.kernels.library import ConvolutionStructure, WordsStructure, a
 Filters = tuple[Tensor, Tensor]  # weight (n, E, width), bias (n,)
 
 
-def find_highest(
+def conv_max_pool(
     char_ids: Tensor, char_vectors: Tensor, convolutions: Sequence[Filters], no_character: int
 ) -> Tensor:
     """The highest value of each filter in each word; the vector of `no_character` never learns."""
@@ -28,13 +28,13 @@ def find_highest(
     widest = max(weight.shape[2] for weight, _ in convolutions)
     assert char_ids.shape[1] >= widest, f"{char_ids.shape[1]} characters, filters of {widest}"
     parameters = [tensor.contiguous() for pair in convolutions for tensor in pair]
-    result: Tensor = Highest.apply(  # type: ignore[no-untyped-call]
+    result: Tensor = ConvMaxPool.apply(  # type: ignore[no-untyped-call]
         char_ids.contiguous(), no_character, char_vectors.contiguous(), *parameters
     )
     return result
 
 
-class Highest(torch.autograd.Function):
+class ConvMaxPool(torch.autograd.Function):
     """`apply(char_ids, no_character, char_vectors, weight, bias, weight, bias, ...)`."""
 
     @staticmethod

@@ -10,13 +10,13 @@ import torch
 from torch import Tensor, nn
 
 from elmo.network.kernels import library
-from elmo.network.kernels.kept import Kept
 from elmo.network.kernels.library import HighwayStructure, address, allocate_packed
+from elmo.network.kernels.packed_weight_cache import PackedWeightCache
 
 # Rows a little more than a power of two apart do not compete for the same cache set.
 GAP = 16
 
-_packed: Kept[tuple[HighwayStructure, list[Tensor]]] = Kept()
+_packed: PackedWeightCache[tuple[HighwayStructure, list[Tensor]]] = PackedWeightCache()
 
 
 def run_highway(transform: nn.Linear, gate: nn.Linear, rows: Tensor) -> Tensor:

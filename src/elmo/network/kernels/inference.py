@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from elmo.network.kernels import library
-from elmo.network.kernels.kept import Kept
+from elmo.network.kernels.packed_weight_cache import PackedWeightCache
 from elmo.network.kernels.recurrence import (
     FORWARD_PARTS,
     LayerParameters,
@@ -27,7 +27,7 @@ from elmo.network.kernels.recurrence import (
 # piece by piece.
 MAX_FROM_INPUT_FLOATS = 8 * 1024 * 1024
 
-_packed: Kept[PackedLayer] = Kept()
+_packed: PackedWeightCache[PackedLayer] = PackedWeightCache()
 
 
 class _Scratch(threading.local):

@@ -1,6 +1,7 @@
-"""What was made of a layer's weights, kept for as long as the layer lives and its weights stay.
+"""A cache of packed weights: packed again only when the weights of a layer change.
 
-In: a layer, the tensors that count, and how to make it. Out: what was made, now or before.
+In: a layer, its tensors, and a function that packs them. Out: the result, cached until the layer is
+deleted or a tensor changes.
 """
 
 import ctypes
@@ -14,8 +15,8 @@ from torch import Tensor
 Made = TypeVar("Made")
 
 
-class Kept(Generic[Made]):
-    """Things made of layers' weights."""
+class PackedWeightCache(Generic[Made]):
+    """Packed weights by layer."""
 
     def __init__(self) -> None:
         self._by_layer: weakref.WeakKeyDictionary[object, tuple[object, Made]] = (
@@ -30,7 +31,7 @@ class Kept(Generic[Made]):
         make: Callable[[], Made],
         settings: object = None,
     ) -> Made:
-        """What `make` gives, or gave when tensors (on a CPU) and settings were the same."""
+        """The result of `make`, cached while tensors (on a CPU) and settings stay the same."""
         state = settings, *map(_describe, tensors)
         with self._lock:
             known = self._by_layer.get(layer)
@@ -40,7 +41,7 @@ class Kept(Generic[Made]):
 
 
 def _describe(tensor: Tensor) -> tuple[object, ...]:
-    """Something that is different when a tensor was changed, or replaced by another."""
+    """A value that changes when a tensor is changed or replaced."""
     # Tensors born in inference mode carry no version.
     version = 0 if tensor.is_inference() else tensor._version
     # Torch's fused optimizers change weights without raising their version, but change them all.
