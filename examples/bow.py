@@ -1,4 +1,4 @@
-"""The demo: one word, four meanings. Embeds sentences with "bow" and shows which are alike."""
+"""Demo: one word, four senses. Embeds "bow" in sixteen sentences and finds the nearest ones."""
 
 import numpy as np
 
@@ -34,42 +34,44 @@ SENTENCES = {
 
 
 def main(model: Elmo) -> None:
-    """Print each sentence with the one whose "bow" is most like its own."""
+    """Print each sentence with the one whose "bow" has the nearest vector."""
     senses = [sense for sense, sentences in SENTENCES.items() for _ in sentences]
     embedded = model.embed([text for sentences in SENTENCES.values() for text in sentences])
-    places = [sentence.tokens.index("bow") for sentence in embedded]
-    shown = [show(e.tokens, place) for e, place in zip(embedded, places, strict=True)]
-    likeness = cosines(vectors_of(embedded, places, "top"))
-    np.fill_diagonal(likeness, -np.inf)  # a word is not its own neighbor
-    nearest = likeness.argmax(1)
+    positions = [sentence.tokens.index("bow") for sentence in embedded]
+    shown = [show(e.tokens, position) for e, position in zip(embedded, positions, strict=True)]
+    similarity = cosines(vectors_of(embedded, positions, "top"))
+    np.fill_diagonal(similarity, -np.inf)  # a word is not its own neighbor
+    nearest = similarity.argmax(1)
 
-    print(f"\nOne word in {len(shown)} sentences, and for each the one where it is used most alike")
-    print("(cosine of the top layer; the model knows nothing of the four headings):")
+    print(
+        f"\nOne word in {len(shown)} sentences, each with the sentence where its vector is nearest"
+    )
+    print("(cosine of the top layer; the model does not see the four headings):")
     for i, sense in enumerate(senses):
         if i == 0 or sense != senses[i - 1]:
             print(f"\n{sense}")
-        print(f"  {shown[i]:52} {likeness[i, nearest[i]]:.2f}  {shown[nearest[i]]}")
-    n_alike = sum(senses[i] == senses[k] for i, k in enumerate(nearest))
+        print(f"  {shown[i]:52} {similarity[i, nearest[i]]:.2f}  {shown[nearest[i]]}")
+    n_same = sum(senses[i] == senses[k] for i, k in enumerate(nearest))
     n_by_chance = sum((senses.count(sense) - 1) / (len(senses) - 1) for sense in senses)
-    alone = cosines(vectors_of(embedded, places, 0)).min()
-    print(f"\n{n_alike} of {len(senses)} are most like one under their own heading", end="")
+    alone = cosines(vectors_of(embedded, positions, 0)).min()
+    print(f"\n{n_same} of {len(senses)} have the nearest neighbor under the same heading", end="")
     print(f" (by chance: {n_by_chance:.0f}).")
-    print(f"Without context (layer 0) all of them are the same: cosine {alone:.2f}.")
+    print(f"Without context (layer 0) all vectors are equal: cosine {alone:.2f}.")
 
 
-def vectors_of(embedded: list[Embedded], places: list[int], layer: str | int) -> np.ndarray:
+def vectors_of(embedded: list[Embedded], positions: list[int], layer: str | int) -> np.ndarray:
     """The vector of one word of each sentence, (sentences, dimensions)."""
-    pairs = zip(embedded, places, strict=True)
-    return np.stack([sentence.vectors(layer)[place] for sentence, place in pairs])
+    pairs = zip(embedded, positions, strict=True)
+    return np.stack([sentence.vectors(layer)[position] for sentence, position in pairs])
 
 
-def show(tokens: list[str], place: int) -> str:
+def show(tokens: list[str], position: int) -> str:
     """A sentence with one word marked."""
-    return " ".join(f"[{word}]" if k == place else word for k, word in enumerate(tokens))
+    return " ".join(f"[{word}]" if k == position else word for k, word in enumerate(tokens))
 
 
 def cosines(vectors: np.ndarray) -> np.ndarray:
-    """The cosine of each two rows."""
+    """The cosine of each pair of rows."""
     unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
     return unit @ unit.T
 

@@ -1,4 +1,4 @@
-"""ELMo in a PyTorch model of your own: `python examples/own_model.py [MODEL]`."""
+"""ELMo in your own PyTorch model: `python examples/own_model.py [MODEL]`."""
 
 import sys
 
@@ -7,7 +7,7 @@ from torch import nn
 
 from elmo import Elmo
 
-elmo = Elmo.load(*sys.argv[1:2])  # the package's English model, or the one that is named
+elmo = Elmo.load(*sys.argv[1:2])  # the shipped English model, or the given one
 DATA = [
     ("The actors took a bow .", "O O O O thing O"),
     ("They bow before the king .", "O act O O O O"),
@@ -18,11 +18,13 @@ LABELS = ["O", "thing", "act"]
 
 
 class Tagger(nn.Module):
-    """ELMo, an LSTM over it, and a label for each token."""
+    """A BiLSTM tagger on ELMo vectors."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.elmo = elmo.layer(n_outputs=1, dropout=0.5)  # frozen; it learns a mix of the layers
+        self.elmo = elmo.layer(
+            n_outputs=1, dropout=0.5
+        )  # frozen, but for the layer weights
         self.lstm = nn.LSTM(self.elmo.output_dim, 32, batch_first=True, bidirectional=True)
         self.scores = nn.Linear(64, len(LABELS))
 
@@ -38,7 +40,7 @@ sentences = [text.split() for text, _ in DATA]
 targets = nn.utils.rnn.pad_sequence(
     [torch.tensor([LABELS.index(label) for label in labels.split()]) for _, labels in DATA],
     batch_first=True,
-    padding_value=-100,  # what cross entropy passes over
+    padding_value=-100,  # ignored by cross entropy
 )
 optimizer = torch.optim.Adam([p for p in model.parameters() if p.requires_grad], lr=0.01)
 for _ in range(40):

@@ -1,11 +1,11 @@
-"""Draw what each layer knows of a word's senses, and how surprising a sentence's words are."""
+"""Plot the senses of a word layer by layer, and the surprisal of the words of a sentence."""
 
 # %% [markdown]
 # # Senses and layers
 #
-# One word, sixteen sentences, four meanings: what each layer knows of them, and how surprising the
-# words of a sentence are. Cells begin with `# %%`: Jupyter (with Jupytext), VS Code and Spyder open
-# this file as a notebook. As a script it draws three pictures:
+# One word, sixteen sentences, four senses: how each layer separates them; and the surprisal of the
+# words of a sentence. Cells begin with `# %%`: Jupyter (with Jupytext), VS Code and Spyder open
+# this file as a notebook. As a script it draws three plots:
 #
 #     python examples/senses_and_layers.py [--model MODEL] [--out docs/images]
 
@@ -48,7 +48,7 @@ SENTENCES = {
     ],
 }
 SENSES = [sense for sense, sentences in SENTENCES.items() for _ in sentences]
-# Colors that stay apart for the color-blind (Okabe and Ito), with a mark each.
+# Colors for the color-blind (Okabe and Ito), each with a marker.
 LOOKS = {
     "theatre": ("#0072b2", "o"),
     "archery": ("#d55e00", "s"),
@@ -59,13 +59,13 @@ LOOKS = {
 # %% [markdown]
 # ## The word's vectors
 #
-# All layers of "bow" in every sentence: (layers, sentences, dimensions). Layer 0 has seen the
-# characters alone, the others have read the sentence from both sides.
+# All layers of "bow" in every sentence: (layers, sentences, dimensions). Layer 0 depends on the
+# characters alone, the others on the whole sentence.
 
 # %%
 parser = argparse.ArgumentParser(description="Draw the senses and layers of a word.")
 parser.add_argument("--model", help="a model folder or file; else the package's English model")
-parser.add_argument("--out", type=Path, default=Path("docs/images"), help="for the pictures")
+parser.add_argument("--out", type=Path, default=Path("docs/images"), help="folder of the plots")
 chosen, _ = parser.parse_known_args()  # a notebook's process has arguments of its own
 elmo = Elmo.load(chosen.model) if chosen.model else Elmo.load()
 
@@ -82,7 +82,7 @@ def layers_of_the_word(sentence: Embedded) -> np.ndarray:
 
 
 def save(figure: Figure, name: str) -> None:
-    """Keep a picture."""
+    """Save a plot."""
     chosen.out.mkdir(parents=True, exist_ok=True)
     figure.savefig(chosen.out / f"{name}.png", dpi=100)
 
@@ -92,13 +92,13 @@ layers = vectors_of_the_word(elmo)
 # %% [markdown]
 # ## Senses, layer by layer
 #
-# Each layer on the plane in which its sixteen vectors differ most (PCA, by an SVD of the centered
-# vectors). The share is how much of their variance the plane holds.
+# The first two principal components of the sixteen vectors of each layer (PCA, by an SVD of the
+# centered vectors), with the share of variance that they explain.
 
 
 # %%
-def on_a_plane(vectors: np.ndarray) -> tuple[np.ndarray, float]:
-    """Places on the first two principal components, (16, 2), and their share of the variance."""
+def first_components(vectors: np.ndarray) -> tuple[np.ndarray, float]:
+    """The first two principal components, (16, 2), and their share of the variance."""
     centered = vectors - vectors.mean(0)
     left, scale, _ = np.linalg.svd(centered, full_matrices=False)
     total = (scale**2).sum()
@@ -107,18 +107,18 @@ def on_a_plane(vectors: np.ndarray) -> tuple[np.ndarray, float]:
 
 
 def draw_senses(layers: np.ndarray) -> Figure:
-    """A square per layer, a mark per sentence, a color per sense."""
+    """A scatter plot per layer, a marker per sentence, a color per sense."""
     figure, squares = plt.subplots(1, len(layers), figsize=(4 * len(layers), 4))
     for number, (square, vectors) in enumerate(zip(squares, layers, strict=True)):
-        places, share = on_a_plane(vectors)
+        points, share = first_components(vectors)
         for sense, (color, mark) in LOOKS.items():
-            chosen = places[[name == sense for name in SENSES]]
+            chosen = points[[name == sense for name in SENSES]]
             square.scatter(*chosen.T, c=color, marker=mark, label=sense, alpha=0.8)
-        is_one_place = np.ptp(places, axis=0).max() < 1e-4
-        square.set_title(f"layer {number}" + (": one place" if is_one_place else f" ({share:.0%})"))
+        is_one_point = np.ptp(points, axis=0).max() < 1e-4
+        square.set_title(f"layer {number}" + (": one point" if is_one_point else f" ({share:.0%})"))
         square.set_xticks([])
         square.set_yticks([])
-        if is_one_place:  # else the axes would enlarge rounding errors
+        if is_one_point:  # else the axes would enlarge rounding errors
             square.set(xlim=(-1, 1), ylim=(-1, 1))
     squares[-1].legend()
     figure.tight_layout()
@@ -128,19 +128,19 @@ def draw_senses(layers: np.ndarray) -> Figure:
 save(draw_senses(layers), "senses-by-layer")
 
 # %% [markdown]
-# ## Likeness
+# ## Similarity
 #
 # The cosine of every pair of occurrences. Blocks on the diagonal are senses.
 
 
 # %%
 def cosines(vectors: np.ndarray) -> np.ndarray:
-    """The cosine of each two rows."""
+    """The cosine of each pair of rows."""
     unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
     return unit @ unit.T
 
 
-def draw_likeness(layers: np.ndarray) -> Figure:
+def draw_similarity(layers: np.ndarray) -> Figure:
     """A heat map per layer."""
     figure, squares = plt.subplots(
         1, len(layers), figsize=(4 * len(layers), 4.4), layout="constrained"
@@ -160,53 +160,54 @@ def draw_likeness(layers: np.ndarray) -> Figure:
     return figure
 
 
-save(draw_likeness(layers), "likeness-by-layer")
+save(draw_similarity(layers), "likeness-by-layer")
 
 # %% [markdown]
-# ## Surprise
+# ## Surprisal
 #
-# How many bits each word of a sentence tells, given what stands before it and what stands after
-# it. A word that the model cannot predict has a question mark.
+# The surprisal of each word of a sentence in bits, given the words before it, after it, and both. A
+# word outside the vocabulary has a question mark.
 
 # %%
 SURPRISING = "The violinist drew her bow across the ship."
 
 
-def draw_surprise(elmo: Elmo, text: str = SURPRISING) -> Figure:
-    """Bars under each word, one per reading."""
+def draw_surprisal(elmo: Elmo, text: str = SURPRISING) -> Figure:
+    """Bars for each word, one per context."""
     sentence = elmo.score(text).sentences[0]
     figure, chart = plt.subplots(figsize=(9, 3.4))
-    readings = list(sentence.log_probs)
-    width = 0.8 / len(readings)
+    contexts = list(sentence.log_probs)
+    width = 0.8 / len(contexts)
     colors = [color for color, _ in LOOKS.values()]
-    for k, reading in enumerate(readings):
-        places = np.arange(len(sentence.tokens)) + (k - (len(readings) - 1) / 2) * width
-        chart.bar(places, sentence.surprisal(reading), width, label=reading, color=colors[k])
+    for k, context in enumerate(contexts):
+        positions = np.arange(len(sentence.tokens)) + (k - (len(contexts) - 1) / 2) * width
+        chart.bar(positions, sentence.surprisal(context), width, label=context, color=colors[k])
     known = zip(sentence.tokens, sentence.is_known, strict=True)
     names = [word if is_known else f"{word} ?" for word, is_known in known]
     chart.set_xticks(range(len(names)), names)
-    chart.set_ylabel("surprise in bits")
+    chart.set_ylabel("surprisal in bits")
     chart.legend()
     figure.tight_layout()
     return figure
 
 
-save(draw_surprise(elmo), "surprise")
+save(draw_surprisal(elmo), "surprise")
 
 # %% [markdown]
 # ## In a number
 #
-# How many occurrences have one of their own sense nearest to them; by chance it would be three in
-# sixteen. In layer 0 all are the same, so it is chance there.
+# How many occurrences have a nearest neighbor of the same sense; by chance it would be three in
+# sixteen. In layer 0 all vectors are equal, so it is chance there.
 
 
 # %%
-def n_own_sense(vectors: np.ndarray) -> int:
-    """How many occurrences have one of their own sense nearest to them."""
-    likeness = cosines(vectors)
-    np.fill_diagonal(likeness, -np.inf)  # a word is not its own neighbor
-    return sum(SENSES[i] == SENSES[k] for i, k in enumerate(likeness.argmax(1)))
+def n_same_sense(vectors: np.ndarray) -> int:
+    """How many occurrences have a nearest neighbor of the same sense."""
+    similarity = cosines(vectors)
+    np.fill_diagonal(similarity, -np.inf)  # a word is not its own neighbor
+    return sum(SENSES[i] == SENSES[k] for i, k in enumerate(similarity.argmax(1)))
 
 
 for number, vectors in enumerate(layers):
-    print(f"layer {number}: {n_own_sense(vectors)} of {len(SENSES)} nearest to their own sense")
+    n_same = n_same_sense(vectors)
+    print(f"layer {number}: {n_same} of {len(SENSES)} nearest neighbors have the same sense")

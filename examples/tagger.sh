@@ -1,8 +1,8 @@
 #!/bin/sh
-# A tagger of your own data in five commands:
+# A tagger for your own data in five commands:
 #   sh examples/tagger.sh train.conll dev.conll test.conll [--glove glove.6B.100d.txt]
-# A token a line, its label in the last column, a blank line between sentences. What follows the
-# three files goes to `elmo train`; the models are in ./runs.
+# One token per line, its label in the last column, a blank line between sentences. Further options
+# are passed to `elmo train`; the models are in ./runs.
 set -eu
 expected="expected three files: train.conll dev.conll test.conll"
 train=${1:?$expected} dev=${2:?$expected} test=${3:?$expected}

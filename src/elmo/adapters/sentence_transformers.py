@@ -18,7 +18,7 @@ from elmo.errors import needs_extra
 from elmo.models import model_folder
 from elmo.models.model_folder import Model
 from elmo.text.batches import Batch
-from elmo.text.tokenizer import split_text
+from elmo.text.lines import as_sentences
 
 with needs_extra("sentence-transformers"):
     from sentence_transformers.base.modules import InputModule
@@ -47,7 +47,7 @@ class ElmoModule(InputModule):
         self, inputs: Sequence[str], prompt: str | None = None, **_: object
     ) -> dict[str, Tensor]:
         """Texts as tensors: their sentences as the biLM reads them, each token's place there."""
-        texts = [[s.tokens for s in split_text((prompt or "") + text)] for text in inputs]
+        texts = [[s.tokens for s in as_sentences((prompt or "") + text)] for text in inputs]
         sentences = [tokens for text in texts for tokens in text]
         batch = self.layer.bilm.word_encoder.batch(sentences)
         n_columns = max(map(len, sentences), default=0)
