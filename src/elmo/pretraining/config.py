@@ -81,8 +81,8 @@ class StreamConfig:
     ] = 32
     backward: Annotated[
         BackwardReading,
-        "text of the backward model: mirrored: each sentence reversed, so that its state continues "
-        "over steps; same_rows: the forward model's tokens from right to left",
+        "what the backward model reads. mirrored: the same sentences, each reversed, so that its "
+        "state continues over steps; same_rows: the forward model's tokens from right to left",
     ] = "mirrored"
     reset: Annotated[StateReset, "where the LSTM state is reset to zero"] = "sentence"
     seed: Annotated[Seed, "random seed of the order of documents"] = 1
@@ -93,7 +93,9 @@ class StreamConfig:
 class HeadConfig:
     """The output layer, which predicts words from the top LSTM layer."""
 
-    kind: Annotated[HeadKind, "loss over the vocabulary"] = "sampled"
+    kind: Annotated[HeadKind, "output layer: sampled softmax, full softmax or adaptive softmax"] = (
+        "sampled"
+    )
     n_negatives: Annotated[PositiveInt, "negative samples per step of the sampled softmax"] = 2048
     init_bias_from_frequencies: Annotated[
         bool,
@@ -140,7 +142,7 @@ class TrainConfig:
     """The training loop."""
 
     n_epochs: Annotated[
-        PositiveFloat, "passes over the training text, unless steps or time end"
+        PositiveFloat, "passes over the training text; the budget may end a run earlier"
     ] = 10.0
     dropout: Annotated[Rate, "dropout of the inputs of LSTM layers and of the output layer"] = 0.1
     n_accumulate: Annotated[

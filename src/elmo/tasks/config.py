@@ -85,7 +85,7 @@ class ElmoConfig:
 class OptimizerConfig:
     """The optimizer and its learning rate."""
 
-    kind: Annotated[Literal["adam", "adadelta"], "algorithm"] = "adam"
+    kind: Annotated[Literal["adam", "adadelta"], "optimization algorithm"] = "adam"
     learning_rate: Annotated[PositiveFloat, "initial learning rate"] = 1e-3
     beta1: Annotated[Rate, "adam: decay rate of the first moment"] = 0.9
     beta2: Annotated[Rate, "adam: decay rate of the second moment; adadelta: rho"] = 0.999

@@ -56,7 +56,7 @@ DISTANCES = (1, 2, 3, 4, 5, 8, 16, 32, 64)
 @dataclass(frozen=True, kw_only=True, slots=True)
 @checked
 class CorefModelConfig:
-    """The network."""
+    """Sizes and dropout of the network."""
 
     dim: Annotated[Dim, "cells per direction of the biLSTM"] = 200
     hidden_dim: Annotated[Dim, "size of span vectors and of the hidden layers that score them"] = (

@@ -36,7 +36,7 @@ from elmo.text.lines import LineFormat
 @dataclass(frozen=True, kw_only=True, slots=True)
 @checked
 class NliModelConfig:
-    """The network; the paper's sizes are twice these."""
+    """Sizes and dropout of the network; the paper's sizes are twice these."""
 
     dim: Annotated[Dim, "cells per direction of each biLSTM, and size of hidden layers"] = 150
     dropout: Annotated[Rate, "dropout before each layer except the first"] = 0.3

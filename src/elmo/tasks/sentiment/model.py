@@ -39,7 +39,7 @@ from elmo.text.tokenizer import tokenize
 @dataclass(frozen=True, kw_only=True, slots=True)
 @checked
 class SentimentModelConfig:
-    """The network; the paper's sizes are twice these."""
+    """Sizes and dropout of the network; the paper's sizes are twice these."""
 
     dim: Annotated[Dim, "cells per direction of each biLSTM, and size of its input"] = 150
     n_pieces: Annotated[PositiveInt, "linear pieces of a maxout layer"] = 4

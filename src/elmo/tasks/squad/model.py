@@ -45,7 +45,7 @@ from elmo.text.lines import LineFormat
 @dataclass(frozen=True, kw_only=True, slots=True)
 @checked
 class SquadModelConfig:
-    """The network."""
+    """Sizes and dropout of the network."""
 
     dim: Annotated[Dim, "cells per direction of each biLSTM"] = 100
     dropout: Annotated[Rate, "dropout of the input of each biLSTM and attention layer"] = 0.2

@@ -43,7 +43,7 @@ class SrlDataConfig:
 @dataclass(frozen=True, kw_only=True, slots=True)
 @checked
 class SrlModelConfig:
-    """The network."""
+    """Sizes and dropout of the network."""
 
     dim: Annotated[Dim, "cells of a layer"] = 128
     n_layers: Annotated[PositiveInt, "LSTM layers of alternating direction"] = 4

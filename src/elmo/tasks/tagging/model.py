@@ -33,7 +33,7 @@ from elmo.text.lines import LineFormat, split_line
 @dataclass(frozen=True, kw_only=True, slots=True)
 @checked
 class TaggingModelConfig:
-    """The network."""
+    """Sizes and dropout of the network."""
 
     dim: Annotated[Dim, "cells per direction of the biLSTM"] = 200
     n_layers: Annotated[PositiveInt, "layers of the biLSTM"] = 1
