@@ -134,7 +134,7 @@ class Connection:
 
     async def ask(self, request: Request) -> tuple[int, bytes]:
         """The status and the body of the answer."""
-        body = json.dumps(request.body).encode()
+        body = json.dumps(request.body, separators=(",", ":")).encode()
         head = (
             f"POST {request.path} HTTP/1.1\r\nHost: localhost\r\nAccept: {request.accept}\r\n"
             f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
@@ -142,9 +142,17 @@ class Connection:
         self.writer.write(head.encode() + body)
         header = (await self.reader.readuntil(b"\r\n\r\n")).decode().casefold()
         length = re.search(r"content-length: (\d+)", header)
-        assert length is not None
-        content = await self.reader.readexactly(int(length[1]))
+        if length:
+            content = await self.reader.readexactly(int(length[1]))
+        else:
+            content = b"".join([chunk async for chunk in self._read_chunks()])
         return int(header.split()[1]), content
+
+    async def _read_chunks(self) -> AsyncIterator[bytes]:
+        while length := int(await self.reader.readline(), 16):
+            yield await self.reader.readexactly(length)
+            await self.reader.readline()
+        await self.reader.readline()
 
 
 @asynccontextmanager

@@ -1,5 +1,6 @@
 """Tokens, hosts and origins, limits, timeouts and shutdown."""
 
+import asyncio
 import json
 import socket
 import threading
@@ -10,15 +11,24 @@ import httpx
 import numpy as np
 import pytest
 from pydantic import ValidationError
+from starlette.responses import StreamingResponse
 
 from elmo.cli.main import main
 from elmo.errors import ConfigError
-from elmo.serve.codec import BLOCK_VALUES, encode_json, split_texts
+from elmo.serve.codec import (
+    BLOCK_VALUES,
+    JSON,
+    EmbeddedTexts,
+    encode,
+    encode_json,
+    split_texts,
+)
 from elmo.serve.config import Limits, ServeConfig, read_config
 from elmo.serve.middleware import RequestError
 from elmo.serve.operations import Service
 from elmo.serve.run import listen, read_token
 from elmo.serve.schemas import EmbedBody
+from elmo.text.tokenizer import Sentence
 from tests.serve.conftest import running
 from tests.serve.test_api import refused
 
@@ -72,7 +82,7 @@ def test_validation_stops_at_the_first_wrong_item():
 
 
 def test_a_text_with_too_many_sentences_is_not_split_to_its_end():
-    texts = ["Yes. No. " * 10, "It is late. " * 50_000]
+    texts = ["Yes. No. " * 10, "It is late. " * 5_000]
     limits = Limits(max_sentences=100)
     with pytest.raises(RequestError, match=r"101 sentences or more"):
         split_texts(texts, limits)
@@ -86,6 +96,24 @@ def test_json_is_written_in_blocks():
     np.testing.assert_allclose(json.loads("".join(blocks)), values, atol=1e-6)
     for shape in ((0, 4), (2, 0, 4), (3,), (1, 1)):
         assert json.loads("".join(encode_json(np.zeros(shape)))) == np.zeros(shape).tolist()
+
+
+def test_long_json_is_sent_in_chunks(service):
+    texts = [["word"] * 100] * 20
+    with running(service) as (address, _):
+        whole = httpx.post(f"{address}/api/embed", json={"texts": texts, "layers": "all"})
+        assert "content-length" in whole.headers
+    vectors = np.zeros((3, 4_000, 100), np.float32)
+    embedded = EmbeddedTexts([[Sentence(["word"] * 4_000, [])]], vectors)
+    response = encode(embedded, JSON, has_layers=True)
+    assert isinstance(response, StreamingResponse)
+
+    async def read():
+        return [chunk async for chunk in response.body_iterator]
+
+    chunks = asyncio.run(read())
+    assert len(chunks) > 5
+    assert np.shape(json.loads("".join(chunks))["texts"][0]["vectors"]) == vectors.shape
 
 
 def test_900_kB_of_apostrophes_are_refused_by_their_number_of_tokens(default_address):

@@ -50,7 +50,7 @@ def create_app(
     api = FastAPI(
         title="elmo",
         version=__version__,
-        description="ELMo: contextual word vectors.",
+        description="ELMo: contextual word vectors. [Explorer](/)",
         docs_url=None,  # FastAPI's page loads its scripts from a CDN
         redoc_url=None,
         lifespan=dispatcher.run,

@@ -7,7 +7,7 @@ Shapes: K chosen layers or mixes, N tokens of all texts one after the other, D w
 
 import io
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from safetensors.numpy import save
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 
 from elmo.serve.config import Limits
 from elmo.serve.middleware import RequestError
@@ -28,6 +28,9 @@ Array = NDArray[Any]
 MAX_KEYS = 20  # of a request body; no route has as many
 # Numbers are written to JSON in blocks, as other threads wait for the lock of the interpreter.
 BLOCK_VALUES = 10_000
+# Longer JSON is sent in chunks while it is written, and is never in memory as a whole.
+MAX_UNCHUNKED_VALUES = 1_000_000
+CHUNK_CHARACTERS = 500_000
 
 
 @dataclass(frozen=True)
@@ -131,11 +134,37 @@ def encode(embedded: EmbeddedTexts, encoding: str, *, has_layers: bool) -> Respo
         return Response(
             save({"vectors": np.ascontiguousarray(vectors)}, metadata), media_type=SAFETENSORS
         )
-    parts = []
-    for text, of_text in zip(texts, embedded.by_text(), strict=True):
-        blocks = "".join(encode_json(of_text if has_layers else of_text[0]))
-        parts.append(f'{json.dumps(text)[:-1]}, "vectors": {blocks}}}')
-    return Response(f'{{"texts": [{", ".join(parts)}]}}', media_type=JSON)
+    return respond_json(_encode_texts(texts, embedded, has_layers=has_layers), vectors.size)
+
+
+def _encode_texts(
+    texts: Sequence[dict[str, Any]], embedded: EmbeddedTexts, *, has_layers: bool
+) -> Iterator[str]:
+    yield '{"texts": ['
+    for number, (text, vectors) in enumerate(zip(texts, embedded.by_text(), strict=True)):
+        yield f'{", " if number else ""}{json.dumps(text)[:-1]}, "vectors": '
+        yield from encode_json(vectors if has_layers else vectors[0])
+        yield "}"
+    yield "]}"
+
+
+def respond_json(blocks: Iterable[str], n_values: int) -> Response:
+    """A response of JSON blocks, in chunks if it has many numbers."""
+    if n_values > MAX_UNCHUNKED_VALUES:
+        return StreamingResponse(_join_blocks(blocks), media_type=JSON)
+    return Response("".join(blocks), media_type=JSON)
+
+
+def _join_blocks(blocks: Iterable[str]) -> Iterator[str]:
+    chunk: list[str] = []
+    n_characters = 0
+    for block in blocks:
+        chunk.append(block)
+        n_characters += len(block)
+        if n_characters > CHUNK_CHARACTERS:
+            yield "".join(chunk)
+            chunk, n_characters = [], 0
+    yield "".join(chunk)
 
 
 def encode_json(values: Array) -> Iterator[str]:

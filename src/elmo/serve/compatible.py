@@ -9,6 +9,7 @@ import asyncio
 import base64
 import json
 import time
+from collections.abc import Iterator
 from itertools import pairwise
 
 import numpy as np
@@ -129,20 +130,30 @@ def _encode_embeddings(
     body: schemas.OpenAIEmbeddingsBody,
     embedded: codec.EmbeddedTexts,
 ) -> Response:
-    if body.encoding_format == "base64":
-        parts = [f'"{base64.b64encode(row.astype("<f4")).decode()}"' for row in vectors]
-    else:
-        parts = ["".join(codec.encode_json(row)) for row in vectors]
-    items = ", ".join(
-        f'{{"object": "embedding", "index": {index}, "embedding": {part}}}'
-        for index, part in enumerate(parts)
-    )
     n_tokens = embedded.vectors.shape[1]
     usage = {"prompt_tokens": n_tokens, "total_tokens": n_tokens}
     rest = json.dumps({"object": "list", "model": body.model, "usage": usage})
-    return Response(f'{rest[:-1]}, "data": [{items}]}}', media_type=codec.JSON)
+
+    def blocks() -> Iterator[str]:
+        yield f'{rest[:-1]}, "data": ['
+        for index, row in enumerate(vectors):
+            yield f'{", " if index else ""}{{"object": "embedding", "index": {index}, "embedding": '
+            if body.encoding_format == "base64":
+                yield f'"{base64.b64encode(row.astype("<f4")).decode()}"'
+            else:
+                yield from codec.encode_json(row)
+            yield "}"
+        yield "]}"
+
+    return codec.respond_json(blocks(), vectors.size)
 
 
 def _encode_all(embedded: codec.EmbeddedTexts) -> Response:
-    parts = ["".join(codec.encode_json(vectors[0])) for vectors in embedded.by_text()]
-    return Response(f"[{', '.join(parts)}]", media_type=codec.JSON)
+    def blocks() -> Iterator[str]:
+        yield "["
+        for number, vectors in enumerate(embedded.by_text()):
+            yield ", " if number else ""
+            yield from codec.encode_json(vectors[0])
+        yield "]"
+
+    return codec.respond_json(blocks(), embedded.vectors.size)

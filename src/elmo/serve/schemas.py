@@ -48,7 +48,7 @@ class TextsBody(Body):
 
 
 class EmbedBody(TextsBody):
-    layers: Layers = "average"
+    layers: Annotated[Layers, Field(examples=["top"])] = "average"
 
 
 class SubstitutesBody(Body):
