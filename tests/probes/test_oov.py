@@ -6,21 +6,19 @@ from elmo.errors import ConfigError
 from elmo.models.model_folder import Model
 from elmo.network.softmax import build_head
 from elmo.probes.oov import (
-    SPELT_RIGHT,
-    places_of,
-    probe_oov,
-    ranks_by_spelling,
-    ranks_in_context,
-)
-from elmo.probes.unseen_words import (
-    INVENTIONS,
+    CORRECT,
+    DERIVATIONS,
     MISSPELLINGS,
     UnseenWord,
     doubled,
     dropped,
+    find_contexts,
     make_unseen,
-    meant_words,
+    measure,
+    ranks_by_form,
+    ranks_in_context,
     replaced,
+    source_words,
     swapped,
 )
 from elmo.text.vocabulary import Vocabulary
@@ -35,9 +33,9 @@ def test_misspellings_change_one_place():
     assert replaced("school", 1, "x") == "sxhool"
 
 
-def test_meant_words_are_plain_and_long_enough():
-    assert meant_words(WORDS, 10) == ["people", "however", "something", "school"]
-    assert meant_words(WORDS, 2) == ["people", "however"]
+def test_source_words_are_plain_and_long_enough():
+    assert source_words(WORDS, 10) == ["people", "however", "something", "school"]
+    assert source_words(WORDS, 2) == ["people", "however"]
 
 
 def test_unseen_words_are_the_same_every_time_and_none_is_known():
@@ -46,16 +44,16 @@ def test_unseen_words_are_the_same_every_time_and_none_is_known():
     assert made == make_unseen(meant, ["peopleization", *meant])
     assert UnseenWord("un·able", "unpeopleable", "people") in made
     assert UnseenWord("·-like", "however-like", "however") in made
-    written = {word.written for word in made}
+    written = {word.form for word in made}
     assert not written & {"peopleization", *meant}
-    assert {word.kind for word in made} == {*MISSPELLINGS, *INVENTIONS}
+    assert {word.kind for word in made} == {*MISSPELLINGS, *DERIVATIONS}
     for word in made:
         if word.kind in MISSPELLINGS:
-            assert word.written[0] == word.meant[0]
-            assert abs(len(word.written) - len(word.meant)) <= 1
+            assert word.form[0] == word.source[0]
+            assert abs(len(word.form) - len(word.source)) <= 1
 
 
-def test_ranks_by_spelling_count_the_words_that_are_nearer(elmo):
+def test_ranks_by_form_count_the_words_that_are_nearer(elmo):
     frequent = ["bow", "people", "peoples", "something"]
     unseen = [UnseenWord("x", "peopel", "people"), UnseenWord("x", "bow", "bow")]
     words = [*frequent, "peopel"]
@@ -66,51 +64,51 @@ def test_ranks_by_spelling_count_the_words_that_are_nearer(elmo):
         return one @ other / np.linalg.norm(one) / np.linalg.norm(other)
 
     nearer = [word for word in frequent if cosine("peopel", word) > cosine("peopel", "people")]
-    assert ranks_by_spelling(elmo, unseen, frequent).tolist() == [len(nearer), 0]
+    assert ranks_by_form(elmo, unseen, frequent).tolist() == [len(nearer), 0]
 
 
 def test_in_context_a_word_stands_in_one_sentence_and_the_known_ones_in_others(elmo):
-    places = places_of(["people", "something", "school", "zzzzzzz"])
-    assert list(places) == ["people", "something", "school"]
-    for word, place in places.items():
-        (asked, asked_at), (known, known_at) = place.asked, place.known
+    contexts = find_contexts(["people", "something", "school", "zzzzzzz"])
+    assert list(contexts) == ["people", "something", "school"]
+    for word, context in contexts.items():
+        (asked, asked_at), (known, known_at) = context.query, context.candidate
         assert asked[asked_at] == known[known_at] == word
         assert asked != known
     asked = [UnseenWord("x", "shcool", "school"), UnseenWord("x", "people", "people")]
-    ranks = ranks_in_context(elmo, asked, places, "fresh")
-    tokens, position = places["school"].asked
+    ranks = ranks_in_context(elmo, asked, contexts, "fresh")
+    tokens, position = contexts["school"].query
     misspelt = [*tokens[:position], "shcool", *tokens[position + 1 :]]
     vector = elmo.embed([misspelt])[0].vectors("top")[position]
     cosines = {}
-    for word, place in places.items():
-        tokens, position = place.known
+    for word, context in contexts.items():
+        tokens, position = context.candidate
         other = elmo.embed([list(tokens)])[0].vectors("top")[position]
         cosines[word] = vector @ other / np.linalg.norm(vector) / np.linalg.norm(other)
     assert ranks[0] == sum(cosine > cosines["school"] for cosine in cosines.values())
 
 
-def test_shares_are_told_by_kind(bilm, tmp_path):
+def test_numbers_are_by_kind(bilm, tmp_path):
     vocabulary = Vocabulary.of_words([*WORDS, *(f"other{k}" for k in range(40))])
     head = build_head("full", len(vocabulary), bilm.config.lstm.projection_dim)
     elmo = Elmo(Model(bilm, head, vocabulary))
     (tmp_path / "glove.txt").write_text("the 1 2\nunpeopleable 3 4\n")
-    measured = probe_oov(elmo, glove_path=tmp_path / "glove.txt", n_words=4)
-    assert list(measured.rows) == [SPELT_RIGHT, *MISSPELLINGS, *INVENTIONS]
-    assert measured.rows["un·able"][0] == 25
-    assert measured.rows["·-like"][0] == 0
-    assert measured.rows[SPELT_RIGHT][:3] == [None, None, None]
-    assert measured.rows["·-like"][3:] == [None, None]
-    for row in measured.rows.values():
+    result = measure(elmo, glove_path=tmp_path / "glove.txt", n_words=4)
+    assert list(result.rows) == [CORRECT, *MISSPELLINGS, *DERIVATIONS]
+    assert result.rows["un·able"][0] == 25
+    assert result.rows["·-like"][0] == 0
+    assert result.rows[CORRECT][:3] == [None, None, None]
+    assert result.rows["·-like"][3:] == [None, None]
+    for row in result.rows.values():
         assert all(number is None or 0 <= number <= 100 for number in row)
         assert row[1] is None or row[1] <= row[2]
-    assert "| un·able | 25.0 |" in measured.to_markdown()
+    assert "| un·able | 25.0 |" in result.to_markdown()
 
 
 def test_a_model_without_a_vocabulary_asks_for_words(elmo, tmp_path):
     with pytest.raises(ConfigError, match="no vocabulary"):
-        probe_oov(elmo)
+        measure(elmo)
     (tmp_path / "words.txt").write_text("\n".join(WORDS))
-    measured = probe_oov(elmo, vocabulary_path=tmp_path / "words.txt", state="warm")
-    assert measured.settings["meant words"] == 4
-    assert measured.settings["nearest of"] == len(WORDS)
-    assert measured.rows["swapped"][0] is None
+    result = measure(elmo, vocabulary_path=tmp_path / "words.txt", state="warm")
+    assert result.settings["source words"] == 4
+    assert result.settings["candidates"] == len(WORDS)
+    assert result.rows["swapped"][0] is None

@@ -1,8 +1,9 @@
 """Parts of speech, by tags that only the spelling tells, and by tags that only the context does."""
 
+import numpy as np
 import pytest
 
-from elmo.probes.pos import probe_pos
+from elmo.probes.pos import classify, measure
 
 WORDS = ["bow", "arrow", "ship", "string"]
 
@@ -33,14 +34,14 @@ def by_spelling(tmp_path):
     return tmp_path / "spelling.conllu"
 
 
-def accuracies(measured):
-    return {name: numbers[0] for name, numbers in measured.rows.items()}
+def accuracies(result):
+    return {name: numbers[0] for name, numbers in result.rows.items()}
 
 
 def test_what_spelling_tells_every_layer_knows(elmo, by_spelling):
-    found = accuracies(probe_pos(elmo, by_spelling, by_spelling))
+    found = accuracies(measure(elmo, by_spelling, by_spelling))
     assert found == {
-        "commonest tag of the word": 100,
+        "most frequent tag": 100,
         "layer 0": 100,
         "layer 1": 100,
         "layer 2": 100,
@@ -49,16 +50,28 @@ def test_what_spelling_tells_every_layer_knows(elmo, by_spelling):
 
 def test_what_context_tells_only_layers_above_the_first_know(elmo, by_context, tmp_path):
     (tmp_path / "glove.txt").write_text("bow 1 0\narrow 0 1\nship -1 0\n")  # not string
-    measured = probe_pos(elmo, by_context, by_context, glove_path=tmp_path / "glove.txt")
-    found = accuracies(measured)
+    result = measure(elmo, by_context, by_context, glove_path=tmp_path / "glove.txt")
+    found = accuracies(result)
     # Half of the tags are LAST, so by spelling alone it is best to say nothing else.
     assert found["layer 0"] == found["static vectors"] == 50
     assert found["layer 1"] > 90
     assert found["layer 2"] > 90
-    assert measured.settings["different tags"] == 5
+    assert result.settings["different tags"] == 5
 
 
 def test_a_tag_that_was_not_learned_is_never_right(elmo, by_spelling, tmp_path):
     (tmp_path / "test.conllu").write_text(conllu([[("bow", "bow"), ("bow", "OTHER")]]))
-    found = accuracies(probe_pos(elmo, by_spelling, tmp_path / "test.conllu"))
+    found = accuracies(measure(elmo, by_spelling, tmp_path / "test.conllu"))
     assert set(found.values()) == {50}
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32])
+def test_columns_of_any_scale_and_constant_ones_are_learned_from(dtype):
+    rng = np.random.default_rng(0)
+    classes = rng.integers(0, 3, size=600)
+    vectors = np.stack([classes * 100 + 50, rng.normal(size=600), np.full(600, 7.0)], axis=1)
+    vectors = (vectors + 10 * rng.normal(size=vectors.shape) * [1, 0, 0]).astype(dtype)
+    before = vectors.copy()
+    predicted = classify(vectors[:500], [f"c{k}" for k in classes[:500]], vectors[500:])
+    assert np.mean([f"c{k}" for k in classes[500:]] == np.array(predicted)) > 0.95
+    np.testing.assert_array_equal(vectors, before)

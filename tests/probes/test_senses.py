@@ -1,7 +1,12 @@
 import numpy as np
 import pytest
 
-from elmo.probes.senses import measure, probe_senses, same_among_nearest, words_of_several_senses
+from elmo.probes.senses import (
+    compare_nearest,
+    count_same_sense,
+    measure,
+    words_of_several_senses,
+)
 from elmo.search.wordnet.sentences import SenseExample, read_written
 
 
@@ -29,11 +34,11 @@ def test_words_with_several_examples_of_several_senses_are_taken():
 def test_the_nearest_other_one_counts_and_equal_ones_count_in_part():
     same = np.array([[1, 1, 0, 0], [1, 1, 0, 0], [0, 0, 1, 1], [0, 0, 1, 1]], dtype=bool)
     near = np.array([[1, 0], [1, 0.1], [0, 1], [0.1, 1]])
-    assert same_among_nearest(near, same) == 4
+    assert count_same_sense(near, same) == 4
     crossed = near[[0, 2, 1, 3]]
-    assert same_among_nearest(crossed, same) == 0
-    assert same_among_nearest(np.ones((4, 3)), same) == pytest.approx(4 / 3)
-    assert same_among_nearest(np.zeros((4, 3)), same) == pytest.approx(4 / 3)
+    assert count_same_sense(crossed, same) == 0
+    assert count_same_sense(np.ones((4, 3)), same) == pytest.approx(4 / 3)
+    assert count_same_sense(np.zeros((4, 3)), same) == pytest.approx(4 / 3)
 
 
 def cosine(one, other):
@@ -43,7 +48,7 @@ def cosine(one, other):
 @pytest.mark.parametrize("state", ["fresh", "warm"])
 def test_layer_0_is_chance_and_the_others_are_as_counted_one_by_one(elmo, state):
     group = EXAMPLES[:4]
-    share = measure(elmo, [group], state)
+    share = compare_nearest(elmo, [group], state)
     assert share.n_occurrences == 4
     assert share.chance == pytest.approx(100 / 3)
     assert share.by_layer[0] == pytest.approx(share.chance, abs=1e-3)
@@ -59,8 +64,8 @@ def test_layer_0_is_chance_and_the_others_are_as_counted_one_by_one(elmo, state)
 
 
 def test_all_words_of_ours_and_those_of_wordnet_are_measured(elmo):
-    measured = probe_senses(elmo)
-    assert list(measured.columns) == ["WordNet's examples", "bow", "play", "bank", "spring", "fair"]
-    assert measured.settings["occurrences of our own"] == len(read_written())
-    assert measured.rows["layer 0"] == pytest.approx(measured.rows["chance"], abs=0.1)
-    assert measured.settings["words"] > 500
+    result = measure(elmo)
+    assert list(result.columns) == ["WordNet's examples", "bow", "play", "bank", "spring", "fair"]
+    assert result.settings["occurrences of our own"] == len(read_written())
+    assert result.rows["layer 0"] == pytest.approx(result.rows["chance"], abs=0.1)
+    assert result.settings["words"] > 500

@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 
 from elmo.errors import DataError
-from elmo.probes.semcor import MarkedSense, read_semcor
-from elmo.probes.wsd import SenseMeans, probe_wsd
-from elmo.probes.wsd_sets import Instance, read_wsd_sets
+from elmo.probes.wsd import SenseMeans, measure
+from elmo.probes.wsd_data import Instance, MarkedSense, read_semcor, read_wsd_sets
 
 
 def test_semcor_is_read_with_all_keys_of_a_word(semcor):
@@ -62,7 +61,7 @@ def test_broken_sets_are_told(sets, tmp_path):
     with pytest.raises(DataError, match=r"the instance 'd0\.s1\.t9' has no gold key"):
         read_wsd_sets(sets)
     gold.write_text("d0.s0.t0 bow\n")
-    with pytest.raises(DataError, match=rf"{gold}:1: 'd0\.s0\.t0 bow' is not"):
+    with pytest.raises(DataError, match=rf"{gold}:1: 'd0\.s0\.t0 bow', expected an instance"):
         read_wsd_sets(sets)
     with pytest.raises(DataError, match="no such folder"):
         read_wsd_sets(tmp_path / "absent")
@@ -101,15 +100,15 @@ def test_the_nearest_sense_is_of_the_same_lemma_and_part_of_speech(elmo, semcor)
 
 @pytest.mark.parametrize("state", ["fresh", "warm"])
 def test_f1_counts_what_is_right_among_given_and_asked(elmo, semcor, sets, wordnet, state):
-    measured = probe_wsd(elmo, semcor, sets, wordnet, state=state)
-    assert measured.columns == ["small", "ALL"]
+    result = measure(elmo, semcor, sets, wordnet, state=state)
+    assert result.columns == ["small", "ALL"]
     # WordNet's first sense of bow is wrong, of curtain_call right; there is none of unheard.
     precision, recall = 1 / 2, 1 / 3
     expected = 100 * 2 * precision * recall / (precision + recall)
-    assert measured.rows["first sense"] == pytest.approx([expected, expected])
+    assert result.rows["first sense"] == pytest.approx([expected, expected])
     precision, recall = 2 / 2, 2 / 3
     expected = 100 * 2 * precision * recall / (precision + recall)
-    assert measured.rows["layer 2"] == pytest.approx([expected, expected])
-    assert measured.settings["of lemmas not in SemCor"] == 2
-    assert measured.settings["instances"] == 3
-    assert json.loads(json.dumps(measured.to_mapping()))["rows"]["layer 2"]["ALL"] == expected
+    assert result.rows["layer 2"] == pytest.approx([expected, expected])
+    assert result.settings["of lemmas not in SemCor"] == 2
+    assert result.settings["instances"] == 3
+    assert json.loads(json.dumps(result.to_mapping()))["rows"]["layer 2"]["ALL"] == expected

@@ -6,11 +6,17 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from elmo.cli.options import glove_option, json_option, model_option, path_option, state_option
+from elmo.cli.options import (
+    glove_option,
+    json_option,
+    model_option,
+    path_option,
+    state_option,
+)
 
 if TYPE_CHECKING:
     from elmo.api import State
-    from elmo.probes.measured import Measured
+    from elmo.probes.result import ProbeResult
 
 
 @click.group()
@@ -43,10 +49,10 @@ def pos(
 ) -> None:
     """Part-of-speech tagging with a linear classifier on each layer."""
     from elmo.api import Elmo
-    from elmo.probes.pos import probe_pos
+    from elmo.probes.pos import measure
 
     elmo = Elmo.load(model)
-    _show(probe_pos(elmo, train, test, glove_path=glove, tags=tags, state=state), as_json)
+    _show(measure(elmo, train, test, glove_path=glove, tags=tags, state=state), as_json)
 
 
 @probe.command()
@@ -67,9 +73,9 @@ def wsd(
 ) -> None:
     """Word sense disambiguation by the nearest sense in SemCor, on each layer."""
     from elmo.api import Elmo
-    from elmo.probes.wsd import probe_wsd
+    from elmo.probes.wsd import measure
 
-    _show(probe_wsd(Elmo.load(model), semcor, sets, wordnet, state=state), as_json)
+    _show(measure(Elmo.load(model), semcor, sets, wordnet, state=state), as_json)
 
 
 @probe.command()
@@ -79,9 +85,9 @@ def wsd(
 def senses(state: "State", model: Path, as_json: bool) -> None:
     """How often the nearest occurrence of a word has the same sense."""
     from elmo.api import Elmo
-    from elmo.probes.senses import probe_senses
+    from elmo.probes.senses import measure
 
-    _show(probe_senses(Elmo.load(model), state=state), as_json)
+    _show(measure(Elmo.load(model), state=state), as_json)
 
 
 @probe.command()
@@ -105,19 +111,19 @@ def oov(
     model: Path,
     as_json: bool,
 ) -> None:
-    """How near misspelled and invented words are to the words they are made of."""
+    """How near misspelled and derived words are to the words they are made of."""
     from elmo.api import Elmo
-    from elmo.probes.oov import probe_oov
+    from elmo.probes.oov import measure
 
-    measured = probe_oov(
+    result = measure(
         Elmo.load(model),
         vocabulary_path=vocabulary,
         glove_path=glove,
         n_words=words,
         state=state,
     )
-    _show(measured, as_json)
+    _show(result, as_json)
 
 
-def _show(measured: "Measured", as_json: bool) -> None:
-    click.echo(json.dumps(measured.to_mapping()) if as_json else measured.to_markdown())
+def _show(result: "ProbeResult", as_json: bool) -> None:
+    click.echo(json.dumps(result.to_mapping()) if as_json else result.to_markdown())

@@ -1,1 +1,4 @@
-"""Probes: what the layers of a model know, measured as the papers did, with the model frozen."""
+"""Probes: what the layers of a frozen model encode, measured as in the papers.
+
+Each probe is a module with a function `measure(elmo, ...)`, which returns a `ProbeResult`.
+"""

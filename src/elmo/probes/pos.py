@@ -1,28 +1,40 @@
-"""Parts of speech: what a linear classifier on each frozen layer knows of them.
+"""Parts of speech: the accuracy of a linear classifier on each frozen layer.
 
-In: a model, tagged sentences to learn from and others to test on. Out: accuracies of each layer; of
-static vectors; and of always giving a word the tag that it most often had.
-Peters et al. (2018), 5.3: the first layer knows them better than the second, for syntax sits lower.
+In: a model, and CoNLL-U files for training and testing. Out: accuracy of each layer, of static
+vectors, and of each word's most frequent tag.
+Peters et al. (2018), section 5.3: layer 1 (97.3) is better than layer 2 (96.8), as syntax is
+represented in lower layers.
 """
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from elmo.api import Elmo, State
-from elmo.probes.conllu import TaggedSentence, Tags, read_tagged
-from elmo.probes.features import embed_tokens
-from elmo.probes.linear import train_linear
-from elmo.probes.measured import Measured, percent
+from elmo.errors import needs_extra
+from elmo.probes.layers import Array, embed_tokens, layer_names
+from elmo.probes.result import ProbeResult
+from elmo.tasks.metrics import accuracy
+from elmo.tasks.tagging.data import (
+    CONLLU_UPOS,
+    CONLLU_XPOS,
+    TaggedSentence,
+    TaggingDataConfig,
+    read_tagged,
+)
 from elmo.vectors.static import StaticVectors
 
-Sentences = Sequence[TaggedSentence]
+Tags = Literal["upos", "xpos"]  # universal, or the treebank's own (Penn's in English)
+TAG_COLUMNS: dict[Tags, int] = {"upos": CONLLU_UPOS, "xpos": CONLLU_XPOS}
+
+MAX_ITERATIONS = 250
 
 
-def probe_pos(
+def measure(
     elmo: Elmo,
     train_path: Path,
     test_path: Path,
@@ -30,58 +42,67 @@ def probe_pos(
     glove_path: Path | None = None,
     tags: Tags = "xpos",
     state: State = "fresh",
-) -> Measured:
-    """Learn tags from one file and test on the other, for each layer."""
-    train, test = read_tagged(train_path, tags), read_tagged(test_path, tags)
+) -> ProbeResult:
+    """Train a classifier on each layer of one file, and test it on the other."""
+    config = TaggingDataConfig(format="conllu", label_column=TAG_COLUMNS[tags], has_spans=False)
+    with needs_extra("probes"):
+        import sklearn  # noqa: F401  (fail before embedding)
+    train, test = read_tagged(train_path, config), read_tagged(test_path, config)
     static = None if glove_path is None else StaticVectors.read(glove_path)
-    learned, tested = _tokens(train), _tokens(test)
-    numbers = {tag: k for k, tag in enumerate(sorted(set(_tags(train))))}
-    classes, gold = _classes(train, numbers), _classes(test, numbers)
-    rows = {"commonest tag of the word": _commonest_tag(train, test)}
+    train_words, test_words = _words(train), _words(test)
+    train_tags, test_tags = _tags(train), _tags(test)
+    rows = {"most frequent tag": _most_frequent_tag(train_words, train_tags, test_words)}
     if static is not None:
-        probe = train_linear(static.lookup(learned), classes, len(numbers))
-        rows["static vectors"] = probe.accuracy(static.lookup(tested), gold)
-    known = embed_tokens(elmo, [sentence.tokens for sentence in train], state)
-    asked = embed_tokens(elmo, [sentence.tokens for sentence in test], state)
-    for layer in range(elmo.n_layers):
-        probe = train_linear(known[layer], classes, len(numbers))
-        rows[f"layer {layer}"] = probe.accuracy(asked[layer], gold)
-    return Measured(
+        vectors = static.lookup(train_words), static.lookup(test_words)
+        rows["static vectors"] = classify(vectors[0], train_tags, vectors[1])
+    train_layers = embed_tokens(elmo, [sentence.tokens for sentence in train], state)
+    test_layers = embed_tokens(elmo, [sentence.tokens for sentence in test], state)
+    for layer, name in enumerate(layer_names(elmo)):
+        rows[name] = classify(train_layers[layer], train_tags, test_layers[layer])
+    return ProbeResult(
         "pos",
         "part of speech, accuracy in %",
         ("accuracy",),
-        {name: (percent(accuracy, 1),) for name, accuracy in rows.items()},
+        {name: (accuracy(test_tags, predicted),) for name, predicted in rows.items()},
         {
             "tags": tags,
             "state": state,
-            "words to learn from": len(learned),
-            "tested": len(tested),
-            "different tags": len(numbers),
+            "training words": len(train_words),
+            "test words": len(test_words),
+            "different tags": len(set(train_tags)),
         },
     )
 
 
-def _commonest_tag(train: Sentences, test: Sentences) -> float:
-    """The accuracy of the tag that a word most often had; for a new word, that all words had."""
+def classify(train: Array, labels: Sequence[str], test: Array) -> list[str]:
+    """The labels of test vectors by logistic regression on standardized vectors."""
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.preprocessing import StandardScaler
+
+    scaler = StandardScaler(copy=False)
+    classifier = LogisticRegression(max_iter=MAX_ITERATIONS)
+    classifier.fit(scaler.fit_transform(_to_float32(train)), labels)
+    return list(map(str, classifier.predict(scaler.transform(_to_float32(test)))))
+
+
+def _to_float32(vectors: Array) -> NDArray[np.float32]:
+    return vectors.astype(np.float32)  # a copy, which is standardized in place
+
+
+def _most_frequent_tag(
+    train_words: Sequence[str], train_tags: Sequence[str], test_words: Sequence[str]
+) -> list[str]:
+    """The most frequent tag of each word; of all words for a new one."""
     counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
-    for word, tag in zip(_tokens(train), _tags(train), strict=True):
+    for word, tag in zip(train_words, train_tags, strict=True):
         counts[word][tag] += 1
-    overall = Counter(_tags(train)).most_common(1)[0][0]
-    guessed = (
-        counts[word].most_common(1)[0][0] if word in counts else overall for word in _tokens(test)
-    )
-    right = [guess == tag for guess, tag in zip(guessed, _tags(test), strict=True)]
-    return sum(right) / len(right)
+    overall = Counter(train_tags).most_common(1)[0][0]
+    return [counts[word].most_common(1)[0][0] if word in counts else overall for word in test_words]
 
 
-def _tokens(sentences: Sentences) -> list[str]:
+def _words(sentences: Sequence[TaggedSentence]) -> list[str]:
     return [token for sentence in sentences for token in sentence.tokens]
 
 
-def _tags(sentences: Sentences) -> list[str]:
-    return [tag for sentence in sentences for tag in sentence.tags]
-
-
-def _classes(sentences: Sentences, numbers: dict[str, int]) -> NDArray[np.int64]:
-    """The number of each token's tag; -1, which is never predicted, for one not learned."""
-    return np.array([numbers.get(tag, -1) for tag in _tags(sentences)], dtype=np.int64)
+def _tags(sentences: Sequence[TaggedSentence]) -> list[str]:
+    return [tag for sentence in sentences for tag in sentence.labels or ()]

@@ -1,11 +1,10 @@
-"""Word senses: whether the nearest sense by each layer is the right one.
+"""Word sense disambiguation: the nearest sense vector at each layer.
 
-In: a model, SemCor, the all-words sets and WordNet. Out: F1 of each layer on each set, beside that
-of always taking WordNet's first sense.
-The method is context2vec's, as Peters et al. (2018), 5.3, took it: a sense is the mean of its
-occurrences in SemCor; of the senses that a lemma has there the nearest by cosine is taken, and for
-a lemma that is not there WordNet's first. They report 65.9 for the first sense, 67.4 for layer 1
-and 69.0 for layer 2: meaning sits higher.
+In: a model, SemCor, the all-words sets and WordNet. Out: F1 of each layer on each set, and of
+WordNet's first sense. The method of context2vec, as in Peters et al. (2018), section 5.3: the
+vector of a sense is the mean of its occurrences in SemCor; a word gets the nearest sense of its
+lemma by cosine, and WordNet's first sense if the lemma is not in SemCor. They report 65.9 for the
+first sense, 67.4 for layer 1 and 69.0 for layer 2.
 Shapes: L+1 layers, K senses, D width.
 """
 
@@ -13,29 +12,35 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from elmo.api import Elmo, State
-from elmo.probes.features import embedded_layers
-from elmo.probes.measured import Measured, percent
-from elmo.probes.semcor import SenseSentence, lemma_of, read_semcor
-from elmo.probes.wsd_sets import ALL, Instance, WsdSet, read_wsd_sets
+from elmo.probes.layers import Array, embed_layers, layer_names, normalize
+from elmo.probes.result import ProbeResult
+from elmo.probes.wsd_data import (
+    ALL,
+    Instance,
+    SenseSentence,
+    WsdSet,
+    lemma_of,
+    read_semcor,
+    read_wsd_sets,
+)
 from elmo.search.wordnet.database import WordNet
+from elmo.tasks.metrics import f1
 
-Array = NDArray[Any]
 FIRST_SENSE = "first sense"
 
 
 @dataclass(frozen=True)
 class SenseMeans:
-    """The mean vectors of senses, at every layer, made to be one long."""
+    """The mean vectors of senses at every layer, of length 1."""
 
     keys: list[str]
     means: NDArray[np.float32]  # (L+1, K, D)
-    numbers: dict[tuple[str, str], list[int]]  # of the senses of (lemma, part of speech)
+    numbers: dict[tuple[str, str], list[int]]  # (lemma, part of speech) -> its senses
 
     @staticmethod
     def of(elmo: Elmo, sentences: Sequence[SenseSentence], state: State) -> "SenseMeans":
@@ -44,7 +49,7 @@ class SenseMeans:
         number_of = {key: number for number, key in enumerate(keys)}
         sums = np.zeros((elmo.n_layers, len(keys), elmo.output_dim), dtype=np.float32)
         tokens = [sentence.tokens for sentence in sentences]
-        for sentence, layers in zip(sentences, embedded_layers(elmo, tokens, state), strict=True):
+        for sentence, layers in zip(sentences, embed_layers(elmo, tokens, state), strict=True):
             for sense in sentence.senses:
                 vector = layers[:, sense.start : sense.end].mean(1)  # (L+1, D)
                 for key in sense.keys:
@@ -52,10 +57,10 @@ class SenseMeans:
         numbers: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
         for number, key in enumerate(keys):
             numbers[lemma_of(key)].append(number)
-        return SenseMeans(keys, _normed(sums), dict(numbers))
+        return SenseMeans(keys, normalize(sums, out=sums), dict(numbers))
 
     def nearest(self, lemma: str, part_of_speech: str, vector: Array) -> list[str] | None:
-        """The key nearest to a word's layers (L+1, D), for each layer; none for a new lemma."""
+        """The nearest key at each layer to a word's layers (L+1, D); None for a new lemma."""
         numbers = self.numbers.get((lemma, part_of_speech))
         if numbers is None:
             return None
@@ -65,27 +70,26 @@ class SenseMeans:
 
 @dataclass
 class _Count:
-    """How often a sense was asked for, given, and right."""
+    """Numbers of gold, predicted and correctly predicted senses."""
 
-    n_asked: int = 0
-    n_given: int = 0
-    n_right: int = 0
+    n_gold: int = 0
+    n_predicted: int = 0
+    n_correct: int = 0
 
     def add(self, key: str | None, gold: frozenset[str]) -> None:
-        self.n_asked += 1
-        self.n_given += key is not None
-        self.n_right += key in gold
+        self.n_gold += 1
+        self.n_predicted += key is not None
+        self.n_correct += key in gold
 
     @property
     def f1(self) -> float:
-        """The harmonic mean of the shares of right ones among those given and those asked."""
-        n_both = self.n_asked + self.n_given
-        return percent(2 * self.n_right, n_both) if n_both else 0.0
+        """F1 in percent."""
+        return f1(self.n_correct, self.n_predicted, self.n_gold)
 
 
 @dataclass
 class _Scores:
-    """Counts by the name of a row and of a set."""
+    """Counts for each row and set."""
 
     counts: defaultdict[tuple[str, str], _Count] = field(
         default_factory=lambda: defaultdict(_Count)
@@ -96,23 +100,23 @@ class _Scores:
             self.counts[row, column].add(key, gold)
 
 
-def probe_wsd(
+def measure(
     elmo: Elmo,
     semcor_path: Path,
     sets_folder: Path,
     wordnet_folder: Path,
     *,
     state: State = "fresh",
-) -> Measured:
-    """F1 of the first sense and of every layer, on every set and on all."""
+) -> ProbeResult:
+    """F1 of the first sense and of every layer, on each set and on all."""
     sets = read_wsd_sets(sets_folder)
     sentences = read_semcor(semcor_path)
     wordnet = WordNet.read(wordnet_folder)
     means = SenseMeans.of(elmo, sentences, state)
-    layers = [f"layer {layer}" for layer in range(elmo.n_layers)]
+    layers = layer_names(elmo)
     scores, n_new = _Scores(), 0
     for wsd_set in sets:
-        for instance, vector in _asked(elmo, wsd_set, state):
+        for instance, vector in _embed_instances(elmo, wsd_set, state):
             first = wordnet.first_sense(instance.lemma, instance.part_of_speech)
             nearest = means.nearest(instance.lemma, instance.part_of_speech, vector)
             n_new += nearest is None
@@ -121,7 +125,7 @@ def probe_wsd(
                 key = first if nearest is None else nearest[layer]
                 scores.add(row, wsd_set.name, key, instance.gold)
     columns = [*(wsd_set.name for wsd_set in sets), ALL]
-    return Measured(
+    return ProbeResult(
         "wsd",
         "word sense, F1 in %",
         columns,
@@ -132,25 +136,19 @@ def probe_wsd(
         {
             "state": state,
             "senses": len(means.keys),
-            "instances": scores.counts[FIRST_SENSE, ALL].n_asked,
+            "instances": scores.counts[FIRST_SENSE, ALL].n_gold,
             "of lemmas not in SemCor": n_new,
         },
     )
 
 
-def _asked(elmo: Elmo, wsd_set: WsdSet, state: State) -> list[tuple[Instance, Array]]:
+def _embed_instances(elmo: Elmo, wsd_set: WsdSet, state: State) -> list[tuple[Instance, Array]]:
     """The instances of a set, with their layers (L+1, D)."""
     tokens = [sentence.tokens for sentence in wsd_set.sentences]
     return [
         (instance, layers[:, instance.start : instance.end].mean(1))
         for sentence, layers in zip(
-            wsd_set.sentences, embedded_layers(elmo, tokens, state), strict=True
+            wsd_set.sentences, embed_layers(elmo, tokens, state), strict=True
         )
         for instance in sentence.instances
     ]
-
-
-def _normed(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
-    lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
-    normed: NDArray[np.float32] = np.divide(vectors, lengths, where=lengths > 0, out=vectors)
-    return normed

@@ -77,11 +77,39 @@ def test_a_missing_column_says_which(tmp_path):
         read(path, "data.label_column=2")
 
 
-def test_conllu_with_other_columns_is_refused(tmp_path):
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("1\tAnn\tPROPN", "3 columns, expected the 10 of CoNLL-U"),
+        ("I took a bow.", "1 columns"),
+        ("x\tgo\tgo\tVERB\tVB\t_\t_\t_\t_\t_", "the word id 'x'"),
+        ("1\t\tgo\tVERB\tVB\t_\t_\t_\t_\t_", "column 1 is empty"),
+    ],
+)
+def test_a_broken_line_of_conllu_is_refused(tmp_path, line, message):
     path = tmp_path / "broken.conllu"
-    path.write_text("# x\n1\tAnn\tPROPN\n")
-    with pytest.raises(DataError, match=r"broken.conllu:2: 3 columns, expected the 10 of CoNLL-U"):
+    path.write_text(f"# x\n{line}\n")
+    with pytest.raises(DataError, match=f"broken.conllu:2: {message}"):
         read(path, name="pos")
+
+
+def test_a_word_of_conllu_may_contain_a_space(tmp_path):
+    path = tmp_path / "file.conllu"
+    path.write_text("1\tNew York\tNew York\tPROPN\tNNP\t_\t0\troot\t_\t_\n")
+    assert read(path, name="pos")[0].tokens == ("New York",)
+
+
+def test_a_file_without_words_is_refused(tmp_path):
+    path = tmp_path / "file.conllu"
+    path.write_text("# nothing\n\n")
+    with pytest.raises(DataError, match="no sentence"):
+        read(path, name="pos")
+
+
+def test_a_stated_format_is_followed_whatever_the_file_name(tmp_path):
+    path = tmp_path / "file.conllu"
+    path.write_text("Ann PROPN\n")
+    assert read(path, "data.format=columns", name="pos")[0].labels == ("PROPN",)
 
 
 def test_a_stated_scheme_is_held_to(tmp_path):

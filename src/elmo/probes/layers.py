@@ -1,0 +1,48 @@
+"""The layers of a model as the features of probes.
+
+In: a model and sentences of tokens. Out: the layers of each sentence, or of all tokens in one
+array.
+Shapes: L+1 layers, T tokens of a sentence, N tokens of all sentences, D width.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from tqdm import tqdm
+
+from elmo.api import Elmo, State
+
+Array = NDArray[Any]
+
+
+def layer_names(elmo: Elmo) -> list[str]:
+    """The rows of a table with a row per layer."""
+    return [f"layer {layer}" for layer in range(elmo.n_layers)]
+
+
+def embed_layers(elmo: Elmo, sentences: Sequence[Sequence[str]], state: State) -> "tqdm[Array]":
+    """The layers (L+1, T, D) of each sentence, in order, with progress on standard error."""
+    embedded = (result.layers for result in elmo.stream(sentences, state=state))
+    return tqdm(embedded, total=len(sentences), desc="embed", unit=" sentences", disable=None)
+
+
+def embed_tokens(
+    elmo: Elmo, sentences: Sequence[Sequence[str]], state: State
+) -> NDArray[np.float16]:
+    """The layers of the tokens of all sentences, (L+1, N, D), in half precision."""
+    n_tokens = sum(map(len, sentences))
+    features = np.empty((elmo.n_layers, n_tokens, elmo.output_dim), dtype=np.float16)
+    row = 0
+    for layers in embed_layers(elmo, sentences, state):
+        features[:, row : row + layers.shape[1]] = layers
+        row += layers.shape[1]
+    return features
+
+
+def normalize(vectors: Array, out: Array | None = None) -> Array:
+    """Vectors (..., D) scaled to length 1, so that their dot products are cosines; zeros stay."""
+    lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
+    normalized: Array = np.divide(vectors, np.where(lengths > 0, lengths, 1), out=out)
+    return normalized
