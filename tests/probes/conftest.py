@@ -1,6 +1,12 @@
-"""A small SemCor, one all-words set and a WordNet, in the formats of the real ones."""
+"""A small SemCor, one all-words set and a WordNet in their formats, and a language model."""
 
 import pytest
+import torch
+
+from elmo.api import Elmo
+from elmo.models.model_folder import Model
+from elmo.network.softmax import build_head
+from elmo.text.vocabulary import Vocabulary
 
 SEMCOR = """\
 {"tokens": ["I", "took", "a", "bow", "."], "senses": [[3, 4, "bow", "NN", "bow%1:10:00::"]]}
@@ -63,3 +69,12 @@ def wordnet(tmp_path):
     for name, content in WORDNET.items():
         (tmp_path / "wordnet" / name).write_text(content)
     return tmp_path / "wordnet"
+
+
+@pytest.fixture
+def language_model(bilm):
+    """A model that scores words, with a vocabulary ordered by frequency."""
+    torch.manual_seed(1)
+    vocabulary = Vocabulary.of_words(["the", "a", ".", "dog", "dogs", "runs", "run", "archer"])
+    head = build_head("full", len(vocabulary), bilm.config.lstm.projection_dim)
+    return Elmo(Model(bilm, head, vocabulary))

@@ -10,6 +10,7 @@ from elmo.cli.options import (
     glove_option,
     json_option,
     model_option,
+    path_argument,
     path_option,
     state_option,
 )
@@ -78,6 +79,39 @@ def wsd(
     _show(measure(Elmo.load(model), semcor, sets, wordnet, state=state), as_json)
 
 
+@probe.command("coarse-wsd")
+@path_argument("folder", "FOLDER")
+@state_option
+@model_option
+@json_option
+def coarse_wsd(folder: Path, state: "State", model: Path, as_json: bool) -> None:
+    """Coarse word senses by the nearest class average, on each layer.
+
+    FOLDER is CoarseWSD-20, with a folder for each word.
+    """
+    from elmo.api import Elmo
+    from elmo.probes.coarse_wsd import measure
+
+    _show(measure(Elmo.load(model), folder, state=state), as_json)
+
+
+@probe.command()
+@path_argument("file", "FILE")
+@path_option("--train", required=True, help="Pairs that choose the threshold: train.data.txt.")
+@state_option
+@model_option
+@json_option
+def wic(file: Path, train: Path, state: "State", model: Path, as_json: bool) -> None:
+    """Word in context: the same sense or not, by the cosine of two occurrences.
+
+    FILE is NAME.data.txt of WiC, with NAME.gold.txt beside it.
+    """
+    from elmo.api import Elmo
+    from elmo.probes.wic import measure
+
+    _show(measure(Elmo.load(model), file, train, state=state), as_json)
+
+
 @probe.command()
 @state_option
 @model_option
@@ -88,6 +122,68 @@ def senses(state: "State", model: Path, as_json: bool) -> None:
     from elmo.probes.senses import measure
 
     _show(measure(Elmo.load(model), state=state), as_json)
+
+
+@probe.command()
+@path_option("--train", required=True, help="Training trees in CoNLL-U.")
+@path_option("--test", required=True, help="Test trees in CoNLL-U.")
+@click.option(
+    "--rank", default=64, show_default=True, type=click.IntRange(1), help="Rank of the probe."
+)
+@click.option(
+    "--epochs", default=10, show_default=True, type=click.IntRange(1), help="Training epochs."
+)
+@state_option
+@model_option
+@json_option
+def structure(
+    train: Path, test: Path, rank: int, epochs: int, state: "State", model: Path, as_json: bool
+) -> None:
+    """Distances in syntax trees by a linear probe on each layer."""
+    from elmo.api import Elmo
+    from elmo.probes.structure import measure
+
+    elmo = Elmo.load(model)
+    _show(measure(elmo, train, test, rank=rank, n_epochs=epochs, state=state), as_json)
+
+
+@probe.command()
+@path_argument("file", "FILE")
+@click.option(
+    "--group",
+    type=click.Choice(["phenomenon", "paradigm", "field"]),
+    default="phenomenon",
+    show_default=True,
+    help="One row per linguistics_term, UID or field of BLiMP.",
+)
+@model_option
+@json_option
+def pairs(
+    file: Path, group: Literal["paradigm", "phenomenon", "field"], model: Path, as_json: bool
+) -> None:
+    """Minimal pairs: how often the acceptable sentence is more probable.
+
+    FILE has JSON lines with sentence_good and sentence_bad, as in BLiMP.
+    """
+    from elmo.api import Elmo
+    from elmo.probes.pairs import measure
+
+    _show(measure(Elmo.load(model), file, group=group), as_json)
+
+
+@probe.command()
+@path_argument("file", "FILE")
+@model_option
+@json_option
+def reading(file: Path, model: Path, as_json: bool) -> None:
+    """Reading times: what surprisal explains beyond length and frequency.
+
+    FILE has the tab-separated columns sentence, word and time, one word per line.
+    """
+    from elmo.api import Elmo
+    from elmo.probes.reading import measure
+
+    _show(measure(Elmo.load(model), file), as_json)
 
 
 @probe.command()

@@ -46,3 +46,20 @@ def normalize(vectors: Array, out: Array | None = None) -> Array:
     lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
     normalized: Array = np.divide(vectors, np.where(lengths > 0, lengths, 1), out=out)
     return normalized
+
+
+def target_names(elmo: Elmo) -> list[str]:
+    """The rows of `embed_targets`."""
+    return [*layer_names(elmo), "average of layers"]
+
+
+def embed_targets(
+    elmo: Elmo, sentences: Sequence[Sequence[str]], positions: Sequence[int], state: State
+) -> NDArray[np.float32]:
+    """One token of each sentence: its layers and their average, (L+2, N, D)."""
+    targets = np.empty((elmo.n_layers + 1, len(sentences), elmo.output_dim), dtype=np.float32)
+    embedded = embed_layers(elmo, sentences, state)
+    for row, (layers, position) in enumerate(zip(embedded, positions, strict=True)):
+        targets[:-1, row] = layers[:, position]
+    targets[-1] = targets[:-1].mean(0)
+    return targets

@@ -6,6 +6,7 @@ Peters et al. (2018), section 5.3: layer 1 (97.3) is better than layer 2 (96.8),
 represented in lower layers.
 """
 
+import warnings
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from pathlib import Path
@@ -76,12 +77,15 @@ def measure(
 
 def classify(train: Array, labels: Sequence[str], test: Array) -> list[str]:
     """The labels of test vectors by logistic regression on standardized vectors."""
+    from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegression
     from sklearn.preprocessing import StandardScaler
 
     scaler = StandardScaler(copy=False)
     classifier = LogisticRegression(max_iter=MAX_ITERATIONS)
-    classifier.fit(scaler.fit_transform(_to_float32(train)), labels)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        classifier.fit(scaler.fit_transform(_to_float32(train)), labels)
     return list(map(str, classifier.predict(scaler.transform(_to_float32(test)))))
 
 
