@@ -1,6 +1,6 @@
-"""The paper's tables in our setting: each run is one JSON file, tables and plots are made of these.
+"""The study: the paper's tables with our model and data. Each run is one JSON file.
 
-plan.py says which runs there are, runner.py makes them, report.py writes docs/results.md.
+plan.py lists the runs, runner.py runs them, report.py writes docs/results.md from their files.
 
     python -m benchmarks.study plan                 # what will run, in order, and how long it takes
     python -m benchmarks.study run --data DATA --glove GLOVE --out DIR [--only table1]

@@ -12,7 +12,7 @@ from elmo.errors import ElmoError
 
 
 def main() -> None:
-    """Read the command."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(
         "python -m benchmarks.study",
         description=usage,
@@ -20,14 +20,14 @@ def main() -> None:
     )
     verbs = parser.add_subparsers(dest="verb", required=True)
     plan = verbs.add_parser("plan", help="what will run, in order")
-    run = verbs.add_parser("run", help="make what is not there yet")
+    run = verbs.add_parser("run", help="run what is not finished")
     for verb in (plan, run):
         verb.add_argument("--out", type=Path, required=verb is run, help="the study's folder")
         verb.add_argument("--only", choices=TABLES, help="runs of this table")
         verb.add_argument("--task", choices=STUDIED, nargs="+", help="runs of these tasks")
     run.add_argument("--data", type=Path, required=True, help="folder of the task data")
     run.add_argument("--glove", type=Path, help="word vectors, for all runs but those without")
-    run.add_argument("--max-minutes", type=float, help="stop then; the same command goes on")
+    run.add_argument("--max-minutes", type=float, help="stop then; run the same command to resume")
     report = verbs.add_parser("report", help="tables and plots of finished runs")
     report.add_argument("folder", type=Path, help="the study's folder, or one of result files")
     report.add_argument("--docs", type=Path, default=Path("docs"))
@@ -47,28 +47,28 @@ def main() -> None:
     if settings.verb == "plan":
         show(runs, settings.out)
         return
-    from benchmarks.study.runner import Places, run_all
+    from benchmarks.study.runner import StudyPaths, run_all
 
-    places = Places(settings.data, settings.out, settings.glove, settings.model)
-    failed = run_all(runs, places, settings.max_minutes)
-    print(f"{sum(map(places.has, runs))} of {len(runs)} runs are done")
+    paths = StudyPaths(settings.data, settings.out, settings.glove, settings.model)
+    failed = run_all(runs, paths, settings.max_minutes)
+    print(f"{sum(map(paths.has, runs))} of {len(runs)} runs are done")
     sys.exit(1 if failed else 0)
 
 
 def report_on(folder: Path, docs: Path, model: Path | None) -> None:
-    """Write the page, or say in a line why not."""
+    """Write the page, or print the error in one line."""
     from benchmarks.study.report import write_report
-    from benchmarks.study.runner import Places
+    from benchmarks.study.runner import StudyPaths
 
     try:
-        print(write_report(folder, docs, Places(folder, folder, bilm=model).bilm_sha256))
+        print(write_report(folder, docs, StudyPaths(folder, folder, bilm=model).bilm_sha256))
     except ElmoError as error:
         print(error, file=sys.stderr)
         sys.exit(2)
 
 
 def show(runs: list[Run], out: Path | None) -> None:
-    """A line a run: how long it takes, how long all take until then, what it is for."""
+    """One line per run: its minutes, the minutes until its end, its tables."""
     total = 0.0
     for run in runs:
         total += run.minutes

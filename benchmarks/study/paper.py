@@ -1,4 +1,4 @@
-"""What Peters et al. (2018) report (arXiv 1802.05365v2), to stand beside what is measured here."""
+"""Numbers that Peters et al. (2018) report (arXiv 1802.05365v2), for comparison."""
 
 # Table 1, test: baseline and with ELMo; relative error reductions are as printed there.
 TABLE_1 = {

@@ -1,15 +1,14 @@
-"""Data that comes as one file, in the parts that a study needs, the same wherever they are made.
+"""Training, development and test parts of data that is published as one file.
 
-In: the file of Wikigold, with a line between articles and no split of its own; SICK's, with a
-column that says what a pair is for; or SQuAD's dev file, whose test data nobody has. Out: a folder
-with a file for each part.
+In: Wikigold, which has no official split; SICK, which has a column for it; or the development file
+of SQuAD, whose test data is not public. Out: a folder with one file per part, always the same.
 """
 
 import json
-import os
 from pathlib import Path
 
 from elmo.errors import DataError
+from elmo.files.atomic import write_text
 from elmo.files.text_files import read_lines
 from elmo.tasks.nli.data import DEV_SET, SET_COLUMN, TRAINING_SET
 from elmo.tasks.tagging.data import DOCUMENT_START
@@ -19,7 +18,7 @@ SETS = {"train": TRAINING_SET, "dev": DEV_SET, "test": "TEST"}
 
 
 def split_wikigold(source: Path, folder: Path) -> None:
-    """By articles: of ten eight, one and one."""
+    """By articles: of ten, eight for training, one for development and one for testing."""
     articles = [""]
     for line in read_lines(source):
         if line.startswith(DOCUMENT_START):
@@ -33,13 +32,13 @@ def split_wikigold(source: Path, folder: Path) -> None:
 
 
 def split_sick(source: Path, folder: Path) -> None:
-    """By its column, as SemEval did."""
+    """By its column, as in SemEval."""
     header, *rows = [*read_lines(source)] or [""]
     names = header.split("\t")
     if SET_COLUMN not in names:
         raise DataError(
             f"{source}:1: the columns {', '.join(names)[:80]}, expected {SET_COLUMN} among them, "
-            "as SICK has; name the folder of its file as it was published"
+            "as SICK has"
         )
     column = names.index(SET_COLUMN)
     for part, name in SETS.items():
@@ -48,14 +47,13 @@ def split_sick(source: Path, folder: Path) -> None:
 
 
 def split_squad(source: Path, folder: Path) -> None:
-    """Its dev data by articles: every third to stop by, the others as a test."""
+    """Its development data by articles: every third for development, the others for testing."""
     try:
         published = json.loads("\n".join(read_lines(source)))
         articles = published["data"]
     except (ValueError, TypeError, KeyError):
         raise DataError(
-            f"{source}: not SQuAD's JSON, expected an object with the articles in data; name the "
-            "folder of its file as it was published"
+            f"{source}: not SQuAD's JSON, expected an object with the articles in data"
         ) from None
     parts = {"dev": articles[2::3], "test": [a for k, a in enumerate(articles) if k % 3 != 2]}
     for part, own in parts.items():
@@ -70,7 +68,7 @@ SPLITS = {
 
 
 def find_part(name: str, data: Path, made: Path) -> Path:
-    """A file of the data; parts of data that comes as one file are made if they are not there."""
+    """The file of a part; parts of data that is one file are written on first use."""
     if (kind := name.partition("/")[0]) not in SPLITS:
         return data / name
     if not (made / name).exists():
@@ -80,8 +78,5 @@ def find_part(name: str, data: Path, made: Path) -> Path:
 
 
 def _write(path: Path, text: str) -> None:
-    """Whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_suffix(f".{os.getpid()}.unfinished")
-    unfinished.write_text(text + "\n", encoding="utf-8")
-    os.replace(unfinished, path)
+    write_text(path, text + "\n")

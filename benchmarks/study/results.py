@@ -1,8 +1,8 @@
 """The results of runs, read from their files and looked up by task and variant.
 
 In: a folder of JSON files. Out: `Results`, with the mean and the spread over seeds of any cell.
-Runs that were made with other settings than the plan has now, or with ELMo of another biLM than the
-one that is reported, are left out: a row is of one kind.
+Runs with other settings than those of the plan, or with another biLM than the reported one, are
+left out.
 """
 
 import json
@@ -31,7 +31,7 @@ class Cell:
 
     @property
     def spread(self) -> float:
-        """Standard deviation; none of one."""
+        """Standard deviation; 0 of one seed."""
         return stdev(self.values) if len(self.values) > 1 else 0.0
 
     def __str__(self) -> str:
@@ -41,7 +41,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Results:
-    """All there is."""
+    """The results of all runs."""
 
     runs: Sequence[Mapping[str, Any]]
     tunings: Sequence[Mapping[str, Any]]

@@ -1,6 +1,6 @@
-"""The package's English model as it was at a commit: what ELMo brings by how well it was trained.
+"""Earlier versions of the package's English model, from the history of this repository.
 
-In: a commit of this repository. Out: a model folder. A clone without its history has none of them.
+In: a commit. Out: a model folder. A shallow clone has none of them.
 """
 
 import io
@@ -25,7 +25,7 @@ def find_weights(commit: str, folder: Path, repository: Path = REPOSITORY) -> Pa
     ran = subprocess.run(archive, capture_output=True, check=False)
     if ran.returncode:
         raise CheckpointError(
-            f"{repository}: no {MODEL} at {commit}, expected the project's history; clone it whole"
+            f"{repository}: no {MODEL} at {commit}, expected a clone with the full history"
         )
     folder.mkdir(parents=True, exist_ok=True)
     with (

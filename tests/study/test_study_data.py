@@ -7,7 +7,7 @@ import subprocess
 import pytest
 
 from benchmarks.study.plan import STUDIED, Run
-from benchmarks.study.runner import Places, run_all
+from benchmarks.study.runner import StudyPaths, run_all
 from benchmarks.study.weights import MODEL, find_weights
 from elmo.errors import CheckpointError, DataError
 from elmo.tasks.nli.data import read_pairs
@@ -33,9 +33,9 @@ def test_sick_is_split_by_its_column(tmp_path):
     header = "sentence_A\tsentence_B\tentailment_label\tSemEval_set"
     rows = [f"A dog .\tA cat .\t{label}\t{part}" for label, part in SICK_ROWS]
     source.write_text("\n".join([header, *rows]) + "\n", encoding="utf-8")
-    places = Places(tmp_path / "data", tmp_path / "out")
+    paths = StudyPaths(tmp_path / "data", tmp_path / "out")
     labels = {
-        part: [pair.label for pair in read_pairs(places.find(f"sick/{part}.tsv"), is_training=True)]
+        part: [pair.label for pair in read_pairs(paths.find(f"sick/{part}.tsv"), is_training=True)]
         for part in ("train", "dev", "test")
     }
     assert labels == {
@@ -50,8 +50,8 @@ def test_sick_without_its_column_fails_with_one_line(tmp_path, caplog):
     source.parent.mkdir(parents=True)
     source.write_text("sentence_A\tsentence_B\n", encoding="utf-8")
     run = Run("sick", "baseline", 1, frozenset({"table1"}))
-    places = Places(tmp_path / "data", tmp_path / "out")
-    assert run_all([run], places, studied=STUDIED) == ["sick-baseline-1"]
+    paths = StudyPaths(tmp_path / "data", tmp_path / "out")
+    assert run_all([run], paths, studied=STUDIED) == ["sick-baseline-1"]
     assert "SICK.txt:1: the columns sentence_A, sentence_B, expected SemEval_set" in caplog.text
 
 
@@ -61,9 +61,9 @@ def test_squads_dev_data_is_split_by_articles(tmp_path):
     articles = [{"title": f"article {k}", "paragraphs": []} for k in range(7)]
     with lzma.open(source, "wt", encoding="utf-8") as file:
         json.dump({"version": "1.1", "data": articles}, file)
-    places = Places(tmp_path / "data", tmp_path / "out")
+    paths = StudyPaths(tmp_path / "data", tmp_path / "out")
     parts = {
-        part: json.loads(places.find(f"squad-dev/{part}.json").read_text())
+        part: json.loads(paths.find(f"squad-dev/{part}.json").read_text())
         for part in ("dev", "test")
     }
     assert parts["dev"]["data"] == [articles[2], articles[5]]
@@ -75,9 +75,9 @@ def test_squads_dev_data_in_another_form_fails_with_one_line(tmp_path, text):
     source = tmp_path / "data" / "squad" / "dev.json.xz"
     source.parent.mkdir(parents=True)
     source.write_bytes(lzma.compress(text.encode()))
-    places = Places(tmp_path / "data", tmp_path / "out")
+    paths = StudyPaths(tmp_path / "data", tmp_path / "out")
     with pytest.raises(DataError, match=r"dev\.json\.xz: not SQuAD's JSON"):
-        places.find("squad-dev/dev.json")
+        paths.find("squad-dev/dev.json")
 
 
 def test_wikigold_is_split_by_articles(tmp_path):
@@ -85,9 +85,9 @@ def test_wikigold_is_split_by_articles(tmp_path):
     source = tmp_path / "data" / "ner" / "wikigold.conll"
     source.parent.mkdir(parents=True)
     source.write_text("\n-DOCSTART- O\n\n".join(articles), encoding="utf-8")
-    places = Places(tmp_path / "data", tmp_path / "out")
+    paths = StudyPaths(tmp_path / "data", tmp_path / "out")
     parts = {
-        part: list(read_columns(places.find(f"wikigold/{part}.conll")))
+        part: list(read_columns(paths.find(f"wikigold/{part}.conll")))
         for part in ("train", "dev", "test")
     }
     assert {part: len(sentences) for part, sentences in parts.items()} == {
@@ -115,6 +115,6 @@ def test_the_weights_of_a_commit_are_as_they_were_then(tmp_path):
 
 def test_weights_that_the_history_lacks_fail_with_one_line(tmp_path):
     git(tmp_path, "init")
-    with pytest.raises(CheckpointError, match="expected the project's history; clone it whole"):
+    with pytest.raises(CheckpointError, match="expected a clone with the full history"):
         find_weights("bfe9e0f", tmp_path / "weights", tmp_path)
     assert not (tmp_path / "weights").exists()
