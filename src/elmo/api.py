@@ -5,7 +5,7 @@ log-probability per token. The result for a sentence does not depend on its batc
 """
 
 import copy
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import islice, pairwise
 from pathlib import Path
@@ -23,6 +23,7 @@ from elmo.inference.occurrence import Occurrence
 from elmo.inference.results import Embedded, Layers, Scored, layer_weights
 from elmo.inference.scoring import Scorer, Substitute
 from elmo.models import formats, model_folder
+from elmo.models.formats.alignment import read_alignment
 from elmo.models.model_folder import Mix, Model
 from elmo.network.bilm import BiLM
 from elmo.text.batches import windows
@@ -42,9 +43,15 @@ CARRY_BATCH_SIZE = 32
 class Elmo:
     """A trained model that embeds and scores text."""
 
-    def __init__(self, model: Model, *, n_cached_words: int = CACHED_WORDS) -> None:
+    def __init__(
+        self,
+        model: Model,
+        *,
+        n_cached_words: int = CACHED_WORDS,
+        alignment: Mapping[int, NDArray[np.float32]] | None = None,
+    ) -> None:
         self.model = model
-        self.embedder = Embedder(model.bilm, n_cached_words)
+        self.embedder = Embedder(model.bilm, n_cached_words, alignment)
 
     @staticmethod
     def load(
@@ -53,15 +60,18 @@ class Elmo:
         options: str | Path | None = None,
         softmax: str | Path | None = None,
         vocabulary: str | Path | None = None,
+        alignment: Mapping[int, str | Path] | None = None,
         dtype: Literal["float32", "bfloat16"] = "float32",
         n_cached_words: int = CACHED_WORDS,
     ) -> "Elmo":
-        """Load a model: a shipped one (`english`), a model folder, an official weights.hdf5
-        (options.json beside it), a .zip, a folder of ELMoForManyLangs, a TensorFlow checkpoint of
-        bilm, or a token cache.
+        """Load a model: the shipped one (`english`), a released one by its name (`original`,
+        `many-langs:de`, `hf:owner/name`), which is downloaded once, or any file, folder or archive
+        that docs/other-models.md lists, such as a weights.hdf5 with its options.json beside it.
 
         `softmax` and `vocabulary` are the official files for predicting words; a vocabulary alone
-        is for a checkpoint or a token cache without one beside it.
+        is for a checkpoint or a token cache without one beside it. `alignment` are files of
+        matrices by layer, such as `{1: "de_best_mapping.pth"}`, which map the vectors of that layer
+        into the space of another language.
         `dtype="bfloat16"` stores the large matrices in half the memory, at some precision.
         `n_cached_words` is the size of the cache of token vectors.
         """
@@ -79,7 +89,11 @@ class Elmo:
             if words is None:
                 raise ConfigError("softmax is given without vocabulary, expected both")
             model = formats.attach_softmax(model, Path(softmax), words)
-        return Elmo(model, n_cached_words=n_cached_words)
+        matrices = {
+            layer: _read_alignment(layer, Path(file), model.bilm)
+            for layer, file in (alignment or {}).items()
+        }
+        return Elmo(model, n_cached_words=n_cached_words, alignment=matrices)
 
     def save(self, folder: str | Path) -> None:
         """Write a model folder."""
@@ -169,6 +183,7 @@ class Elmo:
         `out` is (T, D) for one layer or mix, (K, T, D) for several. Other layers are never in
         memory.
         """
+        self._refuse_alignment("embed_into")
         check_tokens(tokens)
         weights = layer_weights(layers, self.n_layers)
         shape = (len(weights), len(tokens), self.output_dim)
@@ -208,8 +223,13 @@ class Elmo:
 
         A frozen layer shares this model's weights; a fine-tuned one has its own copy.
         """
+        self._refuse_alignment("layer")
         bilm = copy.deepcopy(self.bilm) if settings.get("fine_tune") else self.bilm
         return ElmoLayer(bilm, **settings)
+
+    def _refuse_alignment(self, what: str) -> None:
+        if self.embedder.alignment:
+            raise ConfigError(f"{what} of an aligned model, expected embed or stream")
 
     def _windows(
         self, texts: Iterable[Text], n_texts: int | None
@@ -237,3 +257,9 @@ class Elmo:
             [offset for sentence in text for offset in sentence.offsets],
             list(pairwise(ends)),
         )
+
+
+def _read_alignment(layer: int, path: Path, bilm: BiLM) -> NDArray[np.float32]:
+    if layer not in range(bilm.config.lstm.n_layers + 1):
+        raise ConfigError(f"alignment of layer {layer}, expected 0 to {bilm.config.lstm.n_layers}")
+    return read_alignment(path, bilm.config.output_dim)

@@ -31,6 +31,8 @@ VERBS = (
     "export-static",
     "convert",
     "info",
+    "models",
+    "download",
 )
 INTERRUPTED = 130  # what a shell gives for Ctrl-C
 

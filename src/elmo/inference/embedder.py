@@ -7,7 +7,7 @@ Shapes: B sentences, T tokens, N tokens of a batch with markers, U distinct word
 D width of a vector, P projection, K weighted sums.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import inf
 from typing import Any
 
@@ -34,8 +34,12 @@ WORDS_AT_ONCE = 512
 class Embedder:
     """A biLM with a cache of token vectors."""
 
-    def __init__(self, bilm: BiLM, n_cached_words: int) -> None:
+    def __init__(
+        self, bilm: BiLM, n_cached_words: int, alignment: Mapping[int, Array] | None = None
+    ) -> None:
+        """`alignment` are matrices (D, D) by layer, which every vector of it is multiplied by."""
         self.bilm = bilm
+        self.alignment = alignment or {}
         self.cache = TokenVectorCache(n_cached_words, self._encode, self._version)
 
     @torch.inference_mode()
@@ -60,7 +64,7 @@ class Embedder:
                 begin, end = end, end + len(sentences[k]) + 2
                 # A copy: a view would keep the whole batch for as long as one sentence lives.
                 layers[k] = joined[:, begin + 1 : end - 1].copy()
-        return [array for array in layers if array is not None]
+        return [self._align(array) for array in layers if array is not None]
 
     @torch.inference_mode()
     def embed_carrying(
@@ -74,7 +78,7 @@ class Embedder:
             self.bilm,
             lambda before: self.bilm.contextualize(vectors, index, lengths, before),
         )
-        return _without_markers(output, sentences), carried
+        return [self._align(array) for array in _without_markers(output, sentences)], carried
 
     @torch.inference_mode()
     def warm_state(self) -> BiLMState:
@@ -105,6 +109,12 @@ class Embedder:
         vectors, index, _ = self.read([tokens])
         device_weights = torch.from_numpy(weights).to(vectors)
         run_in_chunks(self.bilm, vectors, index[0], device_weights, write_tokens, state=start)
+
+    def _align(self, layers: Array) -> Array:
+        """Layers (L+1, T, D) in the space of another language, where a matrix is given."""
+        for layer, matrix in self.alignment.items():
+            layers[layer] = layers[layer] @ matrix.T
+        return layers
 
     def _embed_long(self, tokens: Tokens, start: BiLMState | None) -> Array:
         config = self.bilm.config

@@ -1,18 +1,24 @@
-"""The models inside the package, each a folder here, known by its name.
+"""Models: those inside the package, those that are downloaded by name, and all their formats.
 
-In: what a user named. Out: the folder of a shipped model if it is the name of one, else the path
-as it was.
+In: what a user named. Out: the folder of a shipped or released model if it is the name of one, else
+the path as it was.
 """
 
 from pathlib import Path
 
 ENGLISH = "english"
-
-_FOLDER = Path(__file__).parent
+SHIPPED = (ENGLISH,)
 
 
 def locate(path: Path) -> Path:
-    """The folder behind a shipped model's name; a file or folder of that name goes first."""
-    shipped = _FOLDER / path
-    is_name = len(path.parts) == 1 and shipped.is_dir() and not path.exists()
-    return shipped if is_name else path
+    """The folder behind a model's name; a file or folder of that name goes first."""
+    from elmo.models import catalog, downloads
+
+    name = str(path)
+    if path.exists():
+        return path
+    if name in SHIPPED:
+        return Path(__file__).parent / name
+    if catalog.is_name(name):
+        return downloads.fetch(name)
+    return path

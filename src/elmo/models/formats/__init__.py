@@ -15,7 +15,7 @@ import torch
 from elmo import models
 from elmo.errors import CheckpointError, ConfigError
 from elmo.files.atomic import atomic_write
-from elmo.models import model_folder
+from elmo.models import catalog, model_folder
 from elmo.models.formats import (
     allennlp,
     bilm_hdf5,
@@ -71,8 +71,8 @@ def find(path: Path, options: Path | None = None, vocabulary: Path | None = None
     elif not path.is_file():
         what = "not a plain file" if path.exists() else "no such file or folder"
         raise CheckpointError(
-            f"{path}: {what}, expected a model folder, a weights.hdf5, an archive or "
-            f"{models.ENGLISH!r}"
+            f"{path}: {what}, expected a model folder, a weights.hdf5, an archive, or a name such "
+            f"as {models.ENGLISH!r}{catalog.nearest(str(path))}"
         )
     elif path.suffix in hdf5.ENDINGS or h5py.is_hdf5(path):
         source = _find_hdf5(path, options, vocabulary)
@@ -92,6 +92,11 @@ def find(path: Path, options: Path | None = None, vocabulary: Path | None = None
 
 def read(path: Path, options: Path | None = None, vocabulary: Path | None = None) -> Model:
     """Open any model; `vocabulary` is for those that know words by a file beside them."""
+    release = None if path.exists() else catalog.releases().get(str(path))
+    if release is not None and release.softmax and release.vocabulary:
+        folder = models.locate(path)
+        model = read(folder, options)
+        return attach_softmax(model, folder / release.softmax, folder / release.vocabulary)
     source = find(path, options, vocabulary)
     if vocabulary is not None and source.vocabulary is None:
         raise ConfigError(
@@ -180,6 +185,9 @@ def _find_in_folder(folder: Path, options: Path | None, vocabulary: Path | None)
         return Source("folder", folder / model_folder.WEIGHTS)
     source = _find_kind(folder, options, vocabulary)
     if source is None:
+        archives = [p for p in sorted(folder.iterdir()) if p.is_file() and is_archive(p)]
+        if len(archives) == 1:
+            return _find_in_archive(archives[0], options, vocabulary)
         raise CheckpointError(
             f"{folder}: not a model folder; expected {model_folder.CONFIG} and "
             f"{model_folder.WEIGHTS}, or one official weights file"

@@ -1,0 +1,34 @@
+"""`elmo models`: the models that can be opened by name."""
+
+import json
+from dataclasses import asdict
+
+import click
+
+
+@click.command()
+@click.argument("name", required=False)
+@click.option("--json", "as_json", is_flag=True, help="For a program to read.")
+def models(name: str | None, as_json: bool) -> None:
+    """List the released models, or say all that is known of one."""
+    from elmo.models import catalog, downloads
+
+    found = list(catalog.releases().values()) if name is None else [catalog.find(name)]
+    rows = [
+        {**asdict(release), "is_here": downloads.is_here(release)}
+        | {"folder": str(downloads.folder_of(release))}
+        for release in found
+    ]
+    if as_json:
+        click.echo(json.dumps(rows if name is None else rows[0], indent=2))
+    elif name is None:
+        width = max(len(release.name) for release in found)
+        for row in rows:
+            mark = "*" if row["is_here"] else " "
+            click.echo(f"{mark} {row['name']:{width}}  {row['about']}")
+        click.echo("(*: already downloaded; `elmo models NAME` says more)")
+    else:
+        for key, value in rows[0].items():
+            values = value if isinstance(value, tuple) else (value,)
+            for shown in values or ("none",):
+                click.echo(f"{key:10}  {'unknown' if shown is None else shown}")

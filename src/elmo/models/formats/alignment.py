@@ -1,0 +1,46 @@
+"""Alignment matrices of cross-lingual models, as MUSE writes them (`best_mapping.pth`).
+
+In: a file that holds one matrix W (D, D), a tensor or an array of numpy. Out: W; a vector x of the
+layer that it was learned for becomes W x in the space of the other language.
+"""
+
+import io
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from elmo.errors import CheckpointError
+from elmo.models.formats.sources import read_bytes
+
+# What a pickle of an array needs; none of it runs code of the file. numpy 2 renamed a module.
+_RECONSTRUCT: Any = np.zeros(0).__reduce__()[0]
+NUMPY: list[Any] = [
+    (_RECONSTRUCT, "numpy.core.multiarray._reconstruct"),
+    (_RECONSTRUCT, "numpy._core.multiarray._reconstruct"),
+    np.ndarray,
+    np.dtype,
+    *(type(np.dtype(kind)) for kind in ("f2", "f4", "f8")),
+]
+MAX_BYTES = 2**30
+
+
+def read_alignment(path: Path, dim: int) -> NDArray[np.float32]:
+    """The matrix of a file, (D, D)."""
+    content = read_bytes(path, "an alignment matrix", MAX_BYTES)
+    try:
+        with torch.serialization.safe_globals(NUMPY):
+            found = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
+        matrix = np.asarray(found, dtype=np.float32)
+    except Exception as error:  # damaged pickles fail anywhere inside torch's loader
+        reason = (str(error) or type(error).__name__).split("\n", maxsplit=1)[0]
+        raise CheckpointError(
+            f"{path}: cannot be read as a matrix alone ({reason}), expected a best_mapping.pth"
+        ) from error
+    if matrix.shape != (dim, dim) or not np.isfinite(matrix).all():
+        raise CheckpointError(
+            f"{path}: shape {matrix.shape}, expected a matrix ({dim}, {dim}) of numbers"
+        )
+    return matrix
