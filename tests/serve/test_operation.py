@@ -3,16 +3,19 @@
 import io
 import json
 import logging
+import re
 import signal
+from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import pytest
 
 from elmo.serve.config import ServeConfig
 from elmo.serve.metrics import REQUEST_LOG, log_as_json
+from elmo.serve.operations import Service
 from elmo.serve.run import warn_if_open
 from tests.serve.conftest import running
-from tests.serve.test_limits import TOKEN, wait_until
+from tests.serve.test_limits import TOKEN, in_flight, wait_until
 
 
 def test_ready_answers_503_while_the_server_drains(service):
@@ -122,3 +125,29 @@ def test_a_preflight_needs_no_token_and_errors_can_be_read_by_allowed_origins(se
         served = httpx.post(f"{address}/api/embed", json={"texts": ["a"]}, headers=token)
         assert served.status_code == 200
         assert served.headers["access-control-allow-origin"] == "https://example.org"
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/api/score", {"texts": ["I took a bow."]}),
+        ("/api/substitutes", {"sentence": "I took a bow.", "position": 3}),
+        ("/api/embed", {"texts": ["I took a bow."]}),
+        ("/v1/embeddings", {"input": "I took a bow.", "model": "tiny"}),
+    ],
+)
+def test_requests_of_many_clients_share_batches(model, task, path, body):
+    task.may_continue.clear()
+    service = Service(model, "tiny", None, {"ner": task})
+    with running(service) as (address, _), ThreadPoolExecutor(9) as clients:
+        first = clients.submit(httpx.post, f"{address}/api/predict/ner", json={"texts": ["Wait."]})
+        assert task.is_running.wait(20)
+        others = [clients.submit(httpx.post, address + path, json=body) for _ in range(8)]
+        wait_until(lambda: in_flight(address) >= 9)
+        task.may_continue.set()
+        assert {answer.result().status_code for answer in [first, *others]} == {200}
+        metrics = httpx.get(f"{address}/metrics").text
+    assert "elmo_batch_requests_sum 9.0" in metrics
+    # The first request and one batch; a second one if some were still being split.
+    n_batches = re.search(r"elmo_batch_requests_count ([\d.]+)", metrics)
+    assert float(n_batches[1]) <= 3
