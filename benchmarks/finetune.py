@@ -7,7 +7,6 @@ usage: python -m benchmarks.finetune MODEL --out FOLDER [--data FOLDER] [--kinds
 """
 
 import argparse
-import dataclasses
 import json
 import lzma
 import re
@@ -15,8 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from elmo.models import formats
-from elmo.pretraining.config import read_over
-from elmo.pretraining.finetune import DEFAULTS, Finetuned, finetune
+from elmo.pretraining.finetune import Finetuned, finetune_model, read_finetune_config
 from elmo.pretraining.pretrain import open_texts
 from elmo.text.lines import LineFormat
 from elmo.training.budget import Budget
@@ -89,13 +87,12 @@ def tune(model: Path, kind: str, data: Path, out: Path, n_epochs: float) -> Fine
     for part in ("train", "dev"):
         write_lines(out / "text" / f"{kind}-{part}.txt", read(data, part))
     sets = [f"train.n_epochs={n_epochs}", "stream.batch_size=16", "optimizer.learning_rate=1e-3"]
-    settings = read_over(dict(DEFAULTS), None, sets)
     start = formats.read(model)
+    config = read_finetune_config(start, None, sets)
     processes = join_processes()
     files = [str(out / "text" / f"{kind}-{part}.txt") for part in ("train", "dev")]
     texts = open_texts(files[0], files[1], out / "cache", processes, LINES.get(kind, "paragraphs"))
-    config = dataclasses.replace(settings, model=start.bilm.config)
-    return finetune(start, config, texts, out / kind, Budget(), processes)
+    return finetune_model(start, config, texts, out / kind, Budget(), processes)
 
 
 def main() -> None:

@@ -22,6 +22,7 @@ SNAPSHOT = Path(__file__).with_name("public_api.txt")
 PACKAGES = (
     "elmo",
     "elmo.inference",
+    "elmo.pretraining",
     "elmo.search",
     "elmo.tasks",
     "elmo.text",

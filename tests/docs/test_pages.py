@@ -1,5 +1,6 @@
 """Every Python block of README and docs/ runs, and every `elmo` line is one that `elmo` takes."""
 
+import ast
 import io
 import lzma
 import os
@@ -93,6 +94,21 @@ def test_settings_of_the_pre_training_page_are_read():
     (block,) = (b for b in blocks_of(ROOT / "docs/pretraining.md") if b.language == "toml")
     Path("run.toml").write_text(block.text)
     read_config(None, Path("run.toml"), [])
+
+
+@pytest.mark.parametrize("page", PAGES, ids=NAMES)
+def test_every_name_that_the_page_imports_is_public(page):
+    snapshot = (ROOT / "tests/public_api.txt").read_text(encoding="utf-8")
+    public = {re.split(r"\W*\(", line)[0] for line in snapshot.splitlines()}
+    imported = [
+        f"{node.module}.{alias.name}"
+        for block in blocks_of(page)
+        if block.language == "python"
+        for node in ast.walk(ast.parse(block.text))
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "elmo"
+        for alias in node.names
+    ]
+    assert [name for name in imported if name not in public] == []
 
 
 def test_links_from_readme_and_contributing_lead_somewhere():

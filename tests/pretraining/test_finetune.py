@@ -1,7 +1,5 @@
 """Fine-tuning: better on the new text, heads for models that have none, resumable."""
 
-import dataclasses
-
 import pytest
 import torch
 
@@ -11,8 +9,8 @@ from elmo.models.model_folder import Model
 from elmo.network.config import tiny
 from elmo.pretraining.config import read_config, read_over
 from elmo.pretraining.corpus import build_cache
-from elmo.pretraining.finetune import DEFAULTS, finetune
-from elmo.pretraining.pretrain import pretrain
+from elmo.pretraining.finetune import DEFAULTS, finetune_model, read_finetune_config
+from elmo.pretraining.pretrain import pretrain_model
 from elmo.pretraining.trainer import Texts
 from elmo.training.budget import Budget
 from elmo.training.distributed import Processes
@@ -41,16 +39,15 @@ def places(tmp_path_factory):
     folder = tmp_path_factory.mktemp("finetune")
     first = write(folder, "first", ["the cat sat on the mat", "a dog ran off"] * 40)
     config = read_config("tiny", None, [*COMMON, "vocabulary.min_count=1"])
-    pretrain(config, Texts(first, first), folder / "start", Budget(max_steps=60), ALONE)
+    pretrain_model(config, Texts(first, first), folder / "start", Budget(max_steps=60), ALONE)
     train = write(folder, "train", ["mat the on sat cat the", "off ran dog a", "cat a"] * 40)
     heldout = write(folder, "heldout", ["off ran dog a", "mat the on sat dog the"] * 4)
     return folder, Texts(train, heldout)
 
 
 def tune(start, texts, out, *more, n_steps=60):
-    settings = read_over(dict(DEFAULTS), None, [*COMMON, *more])
-    config = dataclasses.replace(settings, model=start.bilm.config)
-    return finetune(start, config, texts, out, Budget(max_steps=n_steps), ALONE)
+    config = read_finetune_config(start, None, [*COMMON, *more])
+    return finetune_model(start, config, texts, out, Budget(max_steps=n_steps), ALONE)
 
 
 def test_a_tuned_model_is_better_on_the_new_text(places, tmp_path):

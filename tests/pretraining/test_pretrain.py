@@ -23,7 +23,7 @@ from elmo.pretraining.batches import InputOutputEncoder, Streams
 from elmo.pretraining.config import PretrainConfig, read_config
 from elmo.pretraining.corpus import build_cache
 from elmo.pretraining.learner import Learner
-from elmo.pretraining.pretrain import pretrain
+from elmo.pretraining.pretrain import pretrain_model
 from elmo.pretraining.trainer import Texts
 from elmo.training import checkpoint
 from elmo.training.budget import Budget
@@ -106,7 +106,7 @@ def losses(folder):
 
 
 def train(texts, out, *more, n_steps=12):
-    return pretrain(settings(*more), texts, out, Budget(max_steps=n_steps), ALONE)
+    return pretrain_model(settings(*more), texts, out, Budget(max_steps=n_steps), ALONE)
 
 
 @pytest.mark.parametrize(
@@ -294,7 +294,7 @@ def test_the_model_folder_holds_the_trained_model_and_its_vocabulary(texts, tmp_
 def test_a_tiny_model_learns_a_page_by_heart_in_both_directions(tmp_path):
     write_text(tmp_path / "page.txt", 12, 3)
     cache = build_cache([tmp_path / "page.txt"], tmp_path / "cache", "tokens")
-    result = pretrain(
+    result = pretrain_model(
         settings(
             "model.lstm.dim=64",
             "model.lstm.projection_dim=24",

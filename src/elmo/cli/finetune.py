@@ -1,6 +1,5 @@
 """`elmo finetune`: continue pre-training on text of another domain."""
 
-import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -36,19 +35,15 @@ def finetune(
     Run the same command to resume a run that was stopped or killed.
     """
     from elmo.api import Elmo
-    from elmo.pretraining import finetune as finetuning
-    from elmo.pretraining.config import read_over
-    from elmo.pretraining.pretrain import open_texts
-    from elmo.training.budget import Budget
-    from elmo.training.distributed import join_processes
+    from elmo.pretraining import finetune_model, open_texts, read_finetune_config
+    from elmo.training import Budget, join_processes
 
-    settings = read_over(dict(finetuning.DEFAULTS), config, sets)
     start = Elmo.load(model, softmax=softmax, vocabulary=vocabulary).model
-    settings = dataclasses.replace(settings, model=start.bilm.config)
+    settings = read_finetune_config(start, config, sets)
     processes = join_processes()
     texts = open_texts(train, heldout, out / "cache", processes, lines)
     budget = Budget(max_steps, max_minutes)
-    result = finetuning.finetune(start, settings, texts, out, budget, processes)
+    result = finetune_model(start, settings, texts, out, budget, processes)
     processes.leave()
     if not result.is_finished:
         raise click.Abort

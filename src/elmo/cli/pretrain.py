@@ -32,15 +32,13 @@ def pretrain(
     A blank line separates documents. OUT/model is the model. Run the same command to resume a run
     that was stopped or killed.
     """
-    from elmo.pretraining import pretrain as pretraining
-    from elmo.pretraining.config import read_config
-    from elmo.training.budget import Budget
-    from elmo.training.distributed import join_processes
+    from elmo.pretraining import open_texts, pretrain_model, read_config
+    from elmo.training import Budget, join_processes
 
     settings = read_config(size, config, sets)
     processes = join_processes()
-    texts = pretraining.open_texts(train, heldout, cache or out / "cache", processes, lines)
-    result = pretraining.pretrain(settings, texts, out, Budget(max_steps, max_minutes), processes)
+    texts = open_texts(train, heldout, cache or out / "cache", processes, lines)
+    result = pretrain_model(settings, texts, out, Budget(max_steps, max_minutes), processes)
     processes.leave()
     if not result.is_finished:
         raise click.Abort

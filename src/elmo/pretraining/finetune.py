@@ -7,7 +7,7 @@ output words gets those of the text first: a head alone is trained, with the res
 
 import dataclasses
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +21,7 @@ from elmo.models.identity import model_hash
 from elmo.models.model_folder import Model
 from elmo.network.softmax import build_head
 from elmo.pretraining.batches import InputOutputEncoder
-from elmo.pretraining.config import PretrainConfig
+from elmo.pretraining.config import PretrainConfig, read_over
 from elmo.pretraining.perplexity import Perplexity, measure, sample_sentences
 from elmo.pretraining.pretrain import add_head
 from elmo.pretraining.trainer import Texts, Trainer
@@ -41,6 +41,13 @@ DEFAULTS: Mapping[str, Any] = {
 HEAD_LEARNING_RATE = 5e-3
 
 
+def read_finetune_config(
+    start: Model, path: Path | None = None, sets: Sequence[str] = ()
+) -> PretrainConfig:
+    """Settings to fine-tune a model: DEFAULTS, a TOML file over them, `sets` over both."""
+    return dataclasses.replace(read_over(dict(DEFAULTS), path, sets), model=start.bilm.config)
+
+
 @dataclass(frozen=True)
 class Finetuned:
     """How fine-tuning ended; perplexities are of all held-out text, where it was measured."""
@@ -50,7 +57,7 @@ class Finetuned:
     after: Perplexity | None = None
 
 
-def finetune(
+def finetune_model(
     start: Model,
     config: PretrainConfig,
     texts: Texts,

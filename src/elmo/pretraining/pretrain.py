@@ -44,7 +44,7 @@ def open_texts(
     return texts
 
 
-def pretrain(
+def pretrain_model(
     config: PretrainConfig, texts: Texts, out: Path, budget: Budget, processes: Processes
 ) -> Result:
     """Train a model on a corpus, or go on with the run that `out` holds."""

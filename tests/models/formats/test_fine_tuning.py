@@ -10,7 +10,7 @@ from elmo.errors import ConfigError
 from elmo.models import formats
 from elmo.pretraining.config import PretrainConfig, read_over
 from elmo.pretraining.corpus import build_cache
-from elmo.pretraining.finetune import DEFAULTS, finetune
+from elmo.pretraining.finetune import DEFAULTS, finetune_model
 from elmo.pretraining.trainer import Texts
 from elmo.training.budget import Budget
 from elmo.training.distributed import Processes
@@ -43,7 +43,7 @@ def test_a_foreign_model_learns_a_text(kind, texts, tmp_path):
     config = dataclasses.replace(settings, model=start.bilm.config)
     before = {name: tensor.clone() for name, tensor in start.bilm.state_dict().items()}
     alone = Processes(0, 1, torch.device("cpu"))
-    result = finetune(start, config, texts, tmp_path / "out", Budget(max_steps=40), alone)
+    result = finetune_model(start, config, texts, tmp_path / "out", Budget(max_steps=40), alone)
     assert result.after.forward < result.before.forward
     tuned = formats.read(tmp_path / "out" / "model").bilm
     assert tuned.word_encoder == start.bilm.word_encoder
