@@ -1,14 +1,19 @@
-"""AllenNLP's names for those who lost them: `Elmo`, `ElmoEmbedder`, `batch_to_ids`.
+"""AllenNLP's names for those who lost them: `Elmo`, `ElmoEmbedder`, `batch_to_ids`, `_ElmoBiLm`.
 
-Same arguments, same shapes, and as there the LSTM state is carried from one call to the next, so
-a sentence's vectors depend on what ran before. New code is better served by `elmo.Elmo`.
+`install()` puts them where AllenNLP had them, so that old code runs unedited; so does
+`python -m elmo.adapters.allennlp script.py`. Same arguments, same shapes, and as there the LSTM
+state is carried from one call to the next, so a sentence's vectors depend on what ran before. New
+code is better served by `elmo.Elmo`.
 """
 
 import json
+import runpy
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from itertools import islice
 from pathlib import Path
+from types import ModuleType
 from typing import IO, Any
 
 import h5py
@@ -21,12 +26,14 @@ from torch.nn.functional import dropout as drop
 from elmo.errors import ConfigError
 from elmo.files.atomic import atomic_write
 from elmo.inference.results import layer_weights
-from elmo.models import formats
+from elmo.models import catalog, downloads, formats
+from elmo.models.model_folder import Model
 from elmo.network.bilm import BiLM, BiLMOutput, BiLMState, carry_over
 from elmo.network.scalar_mix import ScalarMix
 from elmo.text.characters import NO_CHARACTER, Marker, Word, encode_words
 
 MAX_CHARACTERS = 50  # AllenNLP's indexer knows no other
+DEFAULT_OPTIONS_FILE, DEFAULT_WEIGHT_FILE = catalog.find("original").files
 MARKERS: dict[str, Word] = {"<S>": Marker.BEGIN_SENTENCE, "</S>": Marker.END_SENTENCE}
 
 
@@ -61,6 +68,35 @@ class _StatefulBiLM(nn.Module):
         return output
 
 
+class _ElmoBiLm(nn.Module):
+    """AllenNLP's biLM: char ids in, a dict of all layers and the mask out, markers included."""
+
+    def __init__(
+        self,
+        options_file: str,
+        weight_file: str,
+        requires_grad: bool = False,
+        vocab_to_cache: list[str] | None = None,
+    ) -> None:
+        super().__init__()
+        bilm = _read(options_file, weight_file).bilm.requires_grad_(requires_grad)
+        self._elmo_lstm = _StatefulBiLM(bilm)
+        self.num_layers = bilm.config.lstm.n_layers + 1
+        if vocab_to_cache:
+            raise ConfigError("vocab_to_cache of _ElmoBiLm, expected none; Elmo has it")
+
+    def get_output_dim(self) -> int:
+        """Width of a vector."""
+        return self._elmo_lstm.bilm.config.output_dim
+
+    def forward(
+        self, inputs: Tensor, word_inputs: Tensor | None = None
+    ) -> dict[str, list[Tensor] | Tensor]:
+        """Char ids (B, T, 50) -> "activations", a list of (B, T+2, D), and "mask" (B, T+2)."""
+        output = self._elmo_lstm(inputs)
+        return {"activations": list(output.layers), "mask": output.mask}
+
+
 class Elmo(nn.Module):
     """AllenNLP's module: char ids in, a dict of mixes and the mask out."""
 
@@ -79,7 +115,7 @@ class Elmo(nn.Module):
         scalar_mix_parameters: list[float] | None = None,
     ) -> None:
         super().__init__()
-        model = formats.read(Path(weight_file), Path(options_file))
+        model = _read(options_file, weight_file)
         self._elmo_lstm = _StatefulBiLM(model.bilm.requires_grad_(requires_grad))
         self._is_frozen = not requires_grad
         self._dropout_rate = dropout
@@ -130,17 +166,19 @@ class ElmoEmbedder:
     """AllenNLP 0.9's embedder: token lists in, arrays (3, T, 1024) out."""
 
     def __init__(
-        self, options_file: str, weight_file: str, cuda_device: int | torch.device = -1
+        self,
+        options_file: str = DEFAULT_OPTIONS_FILE,
+        weight_file: str = DEFAULT_WEIGHT_FILE,
+        cuda_device: int | torch.device = -1,
     ) -> None:
         is_cpu = isinstance(cuda_device, int) and cuda_device < 0
         self._device = torch.device("cpu") if is_cpu else torch.device(cuda_device)
-        bilm = formats.read(Path(weight_file), Path(options_file)).bilm
-        self.elmo_bilm = _StatefulBiLM(bilm.to(self._device))
+        self.elmo_bilm = _ElmoBiLm(options_file, weight_file).to(self._device)
 
     @torch.no_grad()
     def batch_to_embeddings(self, batch: Sequence[Sequence[str]]) -> tuple[Tensor, Tensor]:
         """All layers (B, L+1, T, D) and the mask (B, T)."""
-        output = self.elmo_bilm(batch_to_ids(batch).to(self._device))
+        output = self.elmo_bilm._elmo_lstm(batch_to_ids(batch).to(self._device))
         mask = output.mask[:, 2:]
         return (output.layers[:, :, 1:-1] * mask[..., None]).transpose(0, 1), mask
 
@@ -179,8 +217,7 @@ class ElmoEmbedder:
         keys = lines if use_sentence_keys else [str(k) for k in range(len(lines))]
         if len(set(keys)) < len(keys):
             raise ConfigError("use_sentence_keys with a sentence that stands twice; use numbers")
-        n_layers = self.elmo_bilm.bilm.config.lstm.n_layers + 1
-        weights = layer_weights(output_format, n_layers)
+        weights = layer_weights(output_format, self.elmo_bilm.num_layers)
         with (
             atomic_write(Path(output_file_path)) as temporary,
             h5py.File(temporary, "w") as file,
@@ -195,3 +232,68 @@ class ElmoEmbedder:
                     "sentence_to_index", (1,), dtype=h5py.string_dtype(encoding="utf-8")
                 )
                 text[0] = numbers
+
+
+def remove_sentence_boundaries(tensor: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+    """Vectors (B, T, D) and the mask (B, T) without the first and last token of each sentence."""
+    inner = mask[:, 2:]
+    return tensor[:, 1:-1] * inner[..., None], inner
+
+
+def install() -> None:
+    """Put these names at `allennlp.modules.elmo`, `allennlp.commands.elmo`, `allennlp.nn.util`."""
+    found = sys.modules.get("allennlp")
+    if found is not None and getattr(found, "__file__", None) is not None:
+        raise ConfigError(f"{found.__file__} is imported already, expected no allennlp before it")
+    names: dict[str, dict[str, Any]] = {
+        "allennlp": {"__version__": "0.9.0"},
+        "allennlp.commands": {},
+        "allennlp.commands.elmo": {
+            "ElmoEmbedder": ElmoEmbedder,
+            "batch_to_ids": batch_to_ids,
+            "DEFAULT_OPTIONS_FILE": DEFAULT_OPTIONS_FILE,
+            "DEFAULT_WEIGHT_FILE": DEFAULT_WEIGHT_FILE,
+        },
+        "allennlp.modules": {"Elmo": Elmo},
+        "allennlp.modules.elmo": {
+            "Elmo": Elmo,
+            "_ElmoBiLm": _ElmoBiLm,
+            "batch_to_ids": batch_to_ids,
+            "remove_sentence_boundaries": remove_sentence_boundaries,
+        },
+        "allennlp.nn": {},
+        "allennlp.nn.util": {"remove_sentence_boundaries": remove_sentence_boundaries},
+    }
+    for name, contents in names.items():
+        module = ModuleType(name, "AllenNLP's names, of the package elmo-torch.")
+        module.__dict__.update({**contents, "__path__": []})
+        sys.modules[name] = module
+        parent, _, child = name.rpartition(".")
+        if parent:
+            setattr(sys.modules[parent], child, module)
+
+
+def _read(options_file: str, weight_file: str) -> Model:
+    """A model by its two files; addresses are downloaded, as AllenNLP did."""
+    weights, options = str(weight_file), str(options_file)
+    if weights.startswith(("http://", "https://")):
+        known = [r for r in catalog.releases().values() if set(r.files) == {weights, options}]
+        release = known[0] if known else catalog.of_addresses(weights, options)
+        return formats.read(downloads.fetch_release(release))
+    return formats.read(Path(weights), Path(options))
+
+
+def _main() -> None:
+    """Run a script that imports AllenNLP's names."""
+    if len(sys.argv) < 2:
+        sys.exit("usage: python -m elmo.adapters.allennlp SCRIPT [ARGUMENTS]")
+    from elmo.adapters import allennlp
+
+    allennlp.install()
+    sys.argv = sys.argv[1:]
+    sys.path.insert(0, str(Path(sys.argv[0]).resolve().parent))
+    runpy.run_path(sys.argv[0], run_name="__main__")
+
+
+if __name__ == "__main__":
+    _main()

@@ -5,6 +5,7 @@ addresses of its files.
 """
 
 import difflib
+import hashlib
 import re
 import tomllib
 from dataclasses import dataclass, field
@@ -66,6 +67,12 @@ def find(name: str) -> Release:
             address = family["pattern"].format(number=number[1])
             return Release(name=name, about=family["about"], files=(address,), page=family["page"])
     raise ConfigError(f"{name}: no model of this name; `elmo models` lists them{nearest(name)}")
+
+
+def of_addresses(*addresses: str) -> Release:
+    """A model that is known by nothing but the addresses of its files."""
+    digest = hashlib.sha256(" ".join(addresses).encode()).hexdigest()[:16]
+    return Release(name=f"address-{digest}", about=addresses[0], files=addresses)
 
 
 def nearest(name: str) -> str:
