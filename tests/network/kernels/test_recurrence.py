@@ -267,15 +267,72 @@ def test_changed_and_replaced_weights_are_noticed():
         assert_close(case.run_fast(), case.run_reference(), 1e-5)
 
 
-def test_weights_changed_behind_torchs_back_are_noticed():
+def test_a_step_of_a_fused_optimizer_that_changes_one_weight_is_noticed():
+    case = make_case()
+    weight = case.layers[0].input_weight
+    optimizer = torch.optim.Adam([weight], lr=0.5, fused=True)
+    weight.grad = torch.zeros_like(weight)
+    weight.grad[1, 2] = 1.0
+    with torch.no_grad():
+        before = case.run_fast()
+        optimizer.step()
+        after = case.run_fast()
+        assert_close(after, case.run_reference(), 1e-5)
+    assert not torch.equal(before[0], after[0])
+
+
+def test_writes_that_bypass_torch_are_seen_after_forget_all():
     case = make_case()
     with torch.no_grad():
         case.run_fast()
-        versions = [each._version for each in case.layers[0].parameters()]
         for tensor in case.layers[0].parameters():
-            tensor.numpy()[...] *= 2  # as fused optimizers do: no version is raised
-        assert versions == [each._version for each in case.layers[0].parameters()]
+            tensor.numpy()[...] *= 2
+        kernels.forget_all()
         assert_close(case.run_fast(), case.run_reference(), 1e-5)
+
+
+@pytest.mark.parametrize("part", ["input_weight", "recurrent_weight", "bias"])
+def test_weights_of_another_shape_are_refused(part):
+    case = make_case()
+    weight = getattr(case.layers[0], part)
+    setattr(case.layers[0], part, nn.Parameter(weight[:-1].detach().clone()))
+    with pytest.raises(ValueError, match="has shape"):
+        case.run_fast()
+
+
+@pytest.mark.parametrize("batch_sizes", [[3, 4], [9, 1], [2, 0]])
+def test_batch_sizes_that_do_not_fit_are_refused(batch_sizes):
+    case = make_case(is_indexed=False)
+    n_tokens = sum(batch_sizes)
+    rows = [row[:1].expand(n_tokens, -1).contiguous() for row in case.rows]
+    states = [tuple(part[:4] for part in state) for state in case.states]
+    with pytest.raises(ValueError, match="expected"):
+        kernels.run_layers(case.layers, rows, [None, None], batch_sizes, states)
+
+
+def test_memory_that_cannot_be_had_is_a_memory_error():
+    program = (
+        "import resource, torch\n"
+        "from elmo.network.lstm import LstmLayer, run_layers\n"
+        'sizes = {"input_dim": 8, "dim": 512, "projection_dim": 8}\n'
+        "layer = LstmLayer(**sizes, cell_clip=3, projection_clip=3)\n"
+        "torch.set_num_threads(1)\n"
+        "n = 60_000\n"
+        "rows, state = torch.zeros(n, 8), layer.initial_state(n)\n"
+        "with torch.no_grad():\n"
+        "    run_layers([layer], [rows[:4]], [None], [4], [layer.initial_state(4)])\n"
+        "    used = int(open('/proc/self/statm').read().split()[0]) * 4096\n"
+        "    resource.setrlimit(resource.RLIMIT_AS, (used + 700 * 2**20,) * 2)\n"
+        "    try:\n"
+        "        run_layers([layer], [rows], [None], [n], [state])\n"
+        "    except (MemoryError, RuntimeError) as error:\n"
+        "        print(type(error).__name__)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() in (["MemoryError"], ["RuntimeError"])  # ours, or torch's own
 
 
 def test_the_callers_state_is_left_alone():

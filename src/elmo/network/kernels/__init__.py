@@ -9,6 +9,7 @@ others compute with them as float32. Under autocast to bfloat16 `run_layers` tra
 
 import ctypes
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
@@ -18,6 +19,7 @@ from elmo.network.kernels.char_windows import conv_max_pool
 from elmo.network.kernels.highway import run_highway
 from elmo.network.kernels.inference import infer
 from elmo.network.kernels.library import describe, why_unavailable
+from elmo.network.kernels.packed_weight_cache import forget_all
 from elmo.network.kernels.recurrence import LayerParameters, Reading, State, parameters_of
 from elmo.network.kernels.training import train
 
@@ -27,6 +29,7 @@ __all__ = [
     "can_run_highway",
     "conv_max_pool",
     "describe",
+    "forget_all",
     "is_available",
     "keep_freed_memory",
     "multiplies_bfloat16",
@@ -115,8 +118,10 @@ def run_layers(
     """Run the same layer of each direction side by side; see lstm.run_layers for the arguments."""
     sizes, n_tokens = torch.tensor(batch_sizes, dtype=torch.int64), sum(batch_sizes)
     readings = [
-        _check(row.shape[0], Reading(sizes, n_tokens, _contiguous(which), _contiguous(reset)))
-        for row, which, reset in zip(rows, index, resets or [None] * len(layers), strict=True)
+        _check(layer, row, state, Reading(sizes, n_tokens, _contiguous(which), _contiguous(reset)))
+        for layer, row, state, which, reset in zip(
+            layers, rows, states, index, resets or [None] * len(layers), strict=True
+        )
     ]
     given = [*rows]
     for layer, state in zip(layers, states, strict=True):
@@ -129,11 +134,31 @@ def _contiguous(tensor: Tensor | None) -> Tensor | None:
     return None if tensor is None else tensor.contiguous()
 
 
-def _check(n_rows: int, reading: Reading) -> Reading:
-    """The C++ side trusts its numbers, so they are looked at here."""
-    n_tokens = reading.n_tokens
-    assert n_tokens == (n_rows if reading.index is None else reading.index.shape[0]), n_tokens
-    assert reading.resets is None or reading.resets.shape[0] == n_tokens, n_tokens
+def _check(layer: LayerParameters, rows: Tensor, state: State, reading: Reading) -> Reading:
+    """The C++ side trusts its numbers, so all shapes and indices are checked here."""
+    n_rows, n_tokens = rows.shape[0], reading.n_tokens
+    projection_dim, dim = layer.projection_weight.shape
+    n_sentences = state[0].shape[0]
+    expected: list[tuple[str, Tensor, tuple[int, ...]]] = [
+        ("input weight", layer.input_weight, (4 * dim, rows.shape[1])),
+        ("recurrent weight", layer.recurrent_weight, (4 * dim, projection_dim)),
+        ("bias", layer.bias, (4 * dim,)),
+        ("hidden state", state[0], (n_sentences, projection_dim)),
+        ("cell state", state[1], (n_sentences, dim)),
+    ]
+    if reading.index is None:
+        expected.append(("rows", rows, (n_tokens, rows.shape[1])))
+    else:
+        expected.append(("index", reading.index, (n_tokens,)))
+    if reading.resets is not None:
+        expected.append(("resets", reading.resets, (n_tokens,)))
+    for name, tensor, shape in expected:
+        if tensor.shape != shape:
+            raise ValueError(f"{name} has shape {tuple(tensor.shape)}, expected {shape}")
+    sizes = reading.batch_sizes.tolist()
+    falls = all(n_later <= n for n, n_later in pairwise(sizes))
+    if not falls or (sizes and not 0 < sizes[-1] <= sizes[0] <= n_sentences):
+        raise ValueError(f"batch sizes are {sizes[:3]}..., expected {n_sentences} or less, falling")
     if reading.index is not None and n_tokens:
         lowest, highest = (int(bound) for bound in reading.index.aminmax())
         if lowest < 0 or highest >= n_rows:

@@ -173,28 +173,32 @@ static void differentiate(const Words& words, const Reading& reading, const Task
 
 extern "C" {
 
-void elmo_find_highest(const Words* words, int64_t, int64_t n_threads) {
-  const Reading reading(*words);
-  const std::vector<Task> tasks = list_tasks(*words);
-  run_in_parallel(static_cast<int64_t>(tasks.size()), n_threads,
-                  [&](int64_t number) { find_highest(*words, reading, tasks[number]); });
+int64_t elmo_find_highest(const Words* words, int64_t, int64_t n_threads) {
+  return guarded([&] {
+    const Reading reading(*words);
+    const std::vector<Task> tasks = list_tasks(*words);
+    run_in_parallel(static_cast<int64_t>(tasks.size()), n_threads,
+                    [&](int64_t number) { find_highest(*words, reading, tasks[number]); });
+  });
 }
 
-void elmo_differentiate_highest(const Words* words, int64_t, int64_t n_threads) {
-  const Reading reading(*words);
-  const std::vector<Task> tasks = list_tasks(*words);
-  const int64_t n_tasks = static_cast<int64_t>(tasks.size());
-  const int64_t stride = round_up(words->char_dim, kPanel), size = reading.n_used() * stride;
-  Scratch shares(n_tasks * size);
-  run_in_parallel(n_tasks, n_threads, [&](int64_t number) {
-    differentiate(*words, reading, tasks[number], shares.get() + number * size, stride);
+int64_t elmo_differentiate_highest(const Words* words, int64_t, int64_t n_threads) {
+  return guarded([&] {
+    const Reading reading(*words);
+    const std::vector<Task> tasks = list_tasks(*words);
+    const int64_t n_tasks = static_cast<int64_t>(tasks.size());
+    const int64_t stride = round_up(words->char_dim, kPanel), size = reading.n_used() * stride;
+    Scratch shares(n_tasks * size);
+    run_in_parallel(n_tasks, n_threads, [&](int64_t number) {
+      differentiate(*words, reading, tasks[number], shares.get() + number * size, stride);
+    });
+    // Summed in the tasks' order, whatever thread ran them.
+    for (int64_t number = 0; number < n_tasks; ++number)
+      for (int64_t c = 0; c < reading.n_used(); ++c)
+        for (int64_t e = 0; e < words->char_dim; ++e)
+          words->grad_char_vectors[reading.used(c) * words->char_dim + e] +=
+              shares.get()[number * size + c * stride + e];
   });
-  // Summed in the tasks' order, whatever thread ran them.
-  for (int64_t number = 0; number < n_tasks; ++number)
-    for (int64_t c = 0; c < reading.n_used(); ++c)
-      for (int64_t e = 0; e < words->char_dim; ++e)
-        words->grad_char_vectors[reading.used(c) * words->char_dim + e] +=
-            shares.get()[number * size + c * stride + e];
 }
 
 }  // extern "C"

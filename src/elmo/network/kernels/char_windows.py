@@ -26,7 +26,14 @@ def conv_max_pool(
     if lowest < 0 or highest >= len(char_vectors):
         raise IndexError(f"char ids {lowest}..{highest}, expected 0..{len(char_vectors) - 1}")
     widest = max(weight.shape[2] for weight, _ in convolutions)
-    assert char_ids.shape[1] >= widest, f"{char_ids.shape[1]} characters, filters of {widest}"
+    if char_ids.shape[1] < widest:
+        raise ValueError(f"{char_ids.shape[1]} characters, expected at least a filter's {widest}")
+    for weight, bias in convolutions:
+        if weight.shape[1] != char_vectors.shape[1] or bias.shape != weight.shape[:1]:
+            raise ValueError(
+                f"a filter of shape {tuple(weight.shape)} with {len(bias)} biases, expected "
+                f"{char_vectors.shape[1]} inputs and a bias for each filter"
+            )
     parameters = [tensor.contiguous() for pair in convolutions for tensor in pair]
     result: Tensor = ConvMaxPool.apply(  # type: ignore[no-untyped-call]
         char_ids.contiguous(), no_character, char_vectors.contiguous(), *parameters
@@ -103,9 +110,13 @@ def _call(
         char_vectors.shape[1],
         len(char_vectors),
         len(convolutions),
-        address(char_ids),
+        address(char_ids, torch.int64),
         address(char_vectors),
         convolutions,
-        **{name: address(tensor) for name, tensor in tensors.items()},
+        **{name: address(tensor, _dtype(name)) for name, tensor in tensors.items()},
     )
     library.call(name, [words])
+
+
+def _dtype(name: str) -> torch.dtype:
+    return torch.int32 if name == "places" else torch.float32

@@ -55,21 +55,25 @@ extern "C" {
 
 int64_t elmo_packed_highway_size(const Highway* highway) { return highway->packing().size(); }
 
-void elmo_pack_highway(const Highway* highway, int64_t, int64_t n_threads) {
-  const auto column = [&](int64_t n) -> const float* {
-    const int64_t output = n / (2 * kPanel) * kPanel + n % kPanel;
-    const bool is_gate = n / kPanel % 2 == 0;
-    if (output >= highway->dim) return nullptr;
-    return (is_gate ? highway->gate_weight : highway->weight) + output * highway->dim;
-  };
-  pack(highway->packing(), highway->packed, column, 1, n_threads);
+int64_t elmo_pack_highway(const Highway* highway, int64_t, int64_t n_threads) {
+  return guarded([&] {
+    const auto column = [&](int64_t n) -> const float* {
+      const int64_t output = n / (2 * kPanel) * kPanel + n % kPanel;
+      const bool is_gate = n / kPanel % 2 == 0;
+      if (output >= highway->dim) return nullptr;
+      return (is_gate ? highway->gate_weight : highway->weight) + output * highway->dim;
+    };
+    pack(highway->packing(), highway->packed, column, 1, n_threads);
+  });
 }
 
-void elmo_run_highway(const Highway* highway, int64_t, int64_t n_threads) {
-  const int64_t n_groups = round_up(highway->packing().n_panels(), kHighwayPanels) / kHighwayPanels;
-  const int64_t n_chunks = round_up(highway->n_rows, kHighwayRows) / kHighwayRows;
-  run_in_parallel(n_groups * n_chunks, n_threads, [&](int64_t task) {
-    run_highway(*highway, task / n_groups * kHighwayRows, task % n_groups * kHighwayPanels);
+int64_t elmo_run_highway(const Highway* highway, int64_t, int64_t n_threads) {
+  return guarded([&] {
+    const int64_t n_groups = round_up(highway->packing().n_panels(), kHighwayPanels) / kHighwayPanels;
+    const int64_t n_chunks = round_up(highway->n_rows, kHighwayRows) / kHighwayRows;
+    run_in_parallel(n_groups * n_chunks, n_threads, [&](int64_t task) {
+      run_highway(*highway, task / n_groups * kHighwayRows, task % n_groups * kHighwayPanels);
+    });
   });
 }
 

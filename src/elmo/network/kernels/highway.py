@@ -22,6 +22,9 @@ _packed: PackedWeightCache[tuple[HighwayStructure, list[Tensor]]] = PackedWeight
 def run_highway(transform: nn.Linear, gate: nn.Linear, rows: Tensor) -> Tensor:
     """A mixture of the rows and of their rectified transform, as the gate says."""
     n_rows, dim = rows.shape
+    for linear in (transform, gate):
+        if linear.weight.shape != (dim, dim) or linear.bias.shape != (dim,):
+            raise ValueError(f"a weight of {tuple(linear.weight.shape)}, expected {(dim, dim)}")
     parameters = [transform.weight, transform.bias, gate.weight, gate.bias]
     packed, _ = _packed.get(transform, parameters, lambda: _pack(dim, parameters))
     spaced = torch.empty(n_rows, dim + GAP)

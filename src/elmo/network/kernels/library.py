@@ -83,6 +83,9 @@ class HighwayStructure(ctypes.Structure):
     )
 
 
+# `enum Status` of parallel.h.
+DONE, OUT_OF_MEMORY = 0, 1
+
 # Every function takes an array of structures, its length, and a number of threads.
 FUNCTIONS = {
     "pack": LayerStructure,
@@ -131,21 +134,31 @@ def _load() -> tuple[ctypes.CDLL | None, str]:
     library.elmo_packed_highway_size.argtypes = (POINTER(HighwayStructure),)
     library.elmo_packed_sizes.argtypes = (POINTER(LayerStructure), POINTER(c_int64))
     for name, structure in FUNCTIONS.items():
-        getattr(library, f"elmo_{name}").argtypes = (POINTER(structure), c_int64, c_int64)
+        function = getattr(library, f"elmo_{name}")
+        function.argtypes, function.restype = (POINTER(structure), c_int64, c_int64), c_int64
     return library, found.description
 
 
 def call(name: str, structures: Sequence[ctypes.Structure]) -> None:
     """Call a function that works on an array of structures, with torch's number of threads."""
     array = (type(structures[0]) * len(structures))(*structures)
-    getattr(opened(), f"elmo_{name}")(array, len(structures), torch.get_num_threads())
+    function = getattr(opened(), f"elmo_{name}")
+    status = function(array, len(structures), torch.get_num_threads())
+    if status == OUT_OF_MEMORY:
+        raise MemoryError(f"elmo_{name}: no memory for its working space")
+    if status != DONE:
+        raise RuntimeError(f"elmo_{name} failed with status {status}")
 
 
-def address(tensor: Tensor | None) -> int | None:
-    """Where a tensor's numbers stand; the caller keeps the tensor alive."""
+def address(tensor: Tensor | None, dtype: torch.dtype = torch.float32) -> int | None:
+    """Where a tensor's numbers are; the caller keeps the tensor alive."""
     if tensor is None:
         return None
-    assert tensor.is_contiguous(), tuple(tensor.stride())
+    if tensor.device.type != "cpu" or tensor.dtype != dtype or not tensor.is_contiguous():
+        raise ValueError(
+            f"a tensor of {tensor.dtype} on {tensor.device} with strides {tensor.stride()}, "
+            f"expected a contiguous one of {dtype} on the CPU"
+        )
     return tensor.data_ptr()
 
 
@@ -175,4 +188,4 @@ FORMATS = (torch.float32, torch.bfloat16)
 def allocate_packed(size: int, dtype: torch.dtype) -> tuple[PackedStructure, Tensor]:
     """Room for packed weights, and the tensor that holds it."""
     held = torch.empty(size, dtype=dtype)
-    return PackedStructure(address(held), FORMATS.index(dtype)), held
+    return PackedStructure(address(held, dtype), FORMATS.index(dtype)), held

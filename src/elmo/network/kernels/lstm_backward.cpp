@@ -140,26 +140,30 @@ class Backward {
 
 extern "C" {
 
-void elmo_run_backward(const Pass* passes, int64_t n_passes, int64_t n_threads) {
-  run_groups<Backward>(passes, n_passes, n_threads);
+int64_t elmo_run_backward(const Pass* passes, int64_t n_passes, int64_t n_threads) {
+  return guarded([&] {
+    run_groups<Backward>(passes, n_passes, n_threads);
+  });
 }
 
 // grad_from_input[index[n]] += grad_gates[n]; every thread has its own columns, so the order of the
 // sum, and with it the result, does not depend on the number of threads.
-void elmo_gather_gradients(const Pass* passes, int64_t n_passes, int64_t n_threads) {
-  run_in_parallel(n_passes * n_threads, n_threads, [&](int64_t task) {
-    const Pass& pass = passes[task / n_threads];
-    const int64_t part = task % n_threads, n_blocks = pass.layer.n_unit_blocks();
-    const int64_t gates_dim = pass.layer.gates_dim();
-    const int64_t first = part * n_blocks / n_threads * 4 * kLanes;
-    const int64_t last = (part + 1) * n_blocks / n_threads * 4 * kLanes;
-    int64_t n_tokens = 0;
-    for (int64_t t = 0; t < pass.n_steps; ++t) n_tokens += pass.batch_sizes[t];
-    for (int64_t n = 0; n < n_tokens; ++n) {
-      float* to = pass.grad_from_input + pass.index[n] * gates_dim;
-      const float* from = pass.grad_gates + n * gates_dim;
-      for (int64_t c = first; c < last; c += kLanes) store(to + c, load(to + c) + load(from + c));
-    }
+int64_t elmo_gather_gradients(const Pass* passes, int64_t n_passes, int64_t n_threads) {
+  return guarded([&] {
+    run_in_parallel(n_passes * n_threads, n_threads, [&](int64_t task) {
+      const Pass& pass = passes[task / n_threads];
+      const int64_t part = task % n_threads, n_blocks = pass.layer.n_unit_blocks();
+      const int64_t gates_dim = pass.layer.gates_dim();
+      const int64_t first = part * n_blocks / n_threads * 4 * kLanes;
+      const int64_t last = (part + 1) * n_blocks / n_threads * 4 * kLanes;
+      int64_t n_tokens = 0;
+      for (int64_t t = 0; t < pass.n_steps; ++t) n_tokens += pass.batch_sizes[t];
+      for (int64_t n = 0; n < n_tokens; ++n) {
+        float* to = pass.grad_from_input + pass.index[n] * gates_dim;
+        const float* from = pass.grad_gates + n * gates_dim;
+        for (int64_t c = first; c < last; c += kLanes) store(to + c, load(to + c) + load(from + c));
+      }
+    });
   });
 }
 

@@ -178,20 +178,26 @@ void elmo_packed_sizes(const Layer* layer, int64_t* sizes) {
   sizes[4] = layer->projection_transposed_packing().size();
 }
 
-void elmo_pack(const Layer* layers, int64_t n_layers, int64_t n_threads) {
-  for (int64_t number = 0; number < n_layers; ++number) pack_layer(layers[number], n_threads);
-}
-
-void elmo_multiply_inputs(const Pass* passes, int64_t n_passes, int64_t n_threads) {
-  run_in_parallel(n_passes * n_threads, n_threads, [&](int64_t task) {
-    const Pass& pass = passes[task / n_threads];
-    const int64_t part = task % n_threads, n_blocks = pass.layer.n_unit_blocks();
-    multiply_inputs(pass, part * n_blocks / n_threads, (part + 1) * n_blocks / n_threads);
+int64_t elmo_pack(const Layer* layers, int64_t n_layers, int64_t n_threads) {
+  return guarded([&] {
+    for (int64_t number = 0; number < n_layers; ++number) pack_layer(layers[number], n_threads);
   });
 }
 
-void elmo_run_forward(const Pass* passes, int64_t n_passes, int64_t n_threads) {
-  run_groups<Forward>(passes, n_passes, n_threads);
+int64_t elmo_multiply_inputs(const Pass* passes, int64_t n_passes, int64_t n_threads) {
+  return guarded([&] {
+    run_in_parallel(n_passes * n_threads, n_threads, [&](int64_t task) {
+      const Pass& pass = passes[task / n_threads];
+      const int64_t part = task % n_threads, n_blocks = pass.layer.n_unit_blocks();
+      multiply_inputs(pass, part * n_blocks / n_threads, (part + 1) * n_blocks / n_threads);
+    });
+  });
+}
+
+int64_t elmo_run_forward(const Pass* passes, int64_t n_passes, int64_t n_threads) {
+  return guarded([&] {
+    run_groups<Forward>(passes, n_passes, n_threads);
+  });
 }
 
 }  // extern "C"

@@ -87,9 +87,9 @@ class Reading:
             n_steps=self.batch_sizes.shape[0],
             n_sentences=n_sentences,
             n_rows=rows.shape[0],
-            batch_sizes=address(self.batch_sizes),
-            index=address(self.index),
-            resets=address(self.resets),
+            batch_sizes=address(self.batch_sizes, torch.int64),
+            index=address(self.index, torch.int64),
+            resets=address(self.resets, torch.bool),
             rows=address(rows),
             **{name: address(tensor) for name, tensor in tensors.items()},
         )
