@@ -181,8 +181,11 @@ def test_substitutes_are_the_words_that_both_contexts_expect(which, data):
     forward, _ = read_context(tokens[:position], 0)
     backward, _ = read_context(tokens[:position:-1], 1)
     together = mean_of_both(forward, backward)
-    ranked = [n for n in np.argsort(-together) if n > UNKNOWN][:5]
+    # Bayes' rule for both sides; a word's own probability falls with its rank.
+    scores = np.asarray(forward) + np.asarray(backward) + np.log(np.arange(len(forward)) + 1)
+    ranked = [n for n in np.argsort(-scores) if n > UNKNOWN][:5]
     assert [substitute.word for substitute in found] == [VOCABULARY.words[n] for n in ranked]
+    assert [each.score for each in found] == pytest.approx(scores[ranked].tolist(), abs=1e-4)
     for substitute, number in zip(found, ranked, strict=True):
         assert substitute.log_probs == pytest.approx(
             {

@@ -10,7 +10,7 @@ from safetensors import safe_open
 from elmo import Elmo
 from elmo.cli.main import main
 from elmo.models import ENGLISH, locate
-from elmo.probes.senses import measure, words_of_several_senses
+from elmo.probes.senses import compare_nearest, words_of_several_senses
 from elmo.search.wordnet.sentences import read_written
 
 FOLDER = locate(Path(ENGLISH))
@@ -53,7 +53,7 @@ def test_it_predicts_words(english):
 
 
 def test_words_are_nearest_to_their_own_sense_far_above_chance(english):
-    found = measure(english, words_of_several_senses(read_written()), "fresh")
+    found = compare_nearest(english, words_of_several_senses(read_written()), "fresh")
     assert found.n_occurrences > 50
     assert found.by_layer[0] == pytest.approx(found.chance, abs=1)
     assert min(found.by_layer[1:]) > found.chance + 15

@@ -123,10 +123,11 @@ def _run(
 
 @dataclass(frozen=True)
 class Substitute:
-    """A word and its log-probabilities at a position."""
+    """A word that fits a position, its log-probabilities there, and the score it is ranked by."""
 
     word: str
     log_probs: Mapping[Context, float]
+    score: float
 
 
 def combine(log_probs: Sequence[Tensor]) -> Tensor:
@@ -139,6 +140,20 @@ def combine(log_probs: Sequence[Tensor]) -> Tensor:
     together = (log_probs[0] + log_probs[-1]) / 2
     together[:, [BEGIN, END]] = -torch.inf
     return together.log_softmax(-1)  # (N, V)
+
+
+def fit(log_probs: Sequence[Tensor]) -> Tensor:
+    """How well each word fits a position, (N, V), by what both directions say of it.
+
+    log P(word | left) + log P(word | right) - log P(word): Bayes' rule for two sides that are
+    independent given the word. Without the last term function words come first everywhere
+    (`python -m benchmarks.substitutes`, docs/scoring.md). P(word) is estimated by Zipf's law, as
+    vocabularies are sorted by frequency.
+    """
+    ranks = torch.arange(log_probs[0].shape[1], device=log_probs[0].device) + 1.0
+    scores = log_probs[0] + log_probs[-1] + ranks.log()
+    scores[:, : len(RESERVED)] = -torch.inf  # no words, though the unknown word is predicted
+    return scores
 
 
 def log_probs_of(ids: Tensor, rows: Sequence[Tensor], head: Head) -> Tensor:
@@ -229,7 +244,7 @@ class Scorer:
 
     @torch.inference_mode()
     def substitutes(self, occurrences: Sequence[Occurrence], k: int) -> list[list[Substitute]]:
-        """The `k` most probable words at each position, given all other words of the sentence."""
+        """The `k` words that fit each position best, given all other words; see `fit`."""
         if k < 1:
             raise ConfigError(f"k is {k}, expected at least 1")
         found: dict[int, list[Substitute]] = {}
@@ -297,20 +312,24 @@ class Scorer:
     def _best(self, rows: Sequence[Tensor], k: int) -> list[list[Substitute]]:
         """The best words for each row; rows are per direction (N, P)."""
         each = [self._head.log_probs(hidden) for hidden in rows]  # (N, V)
-        together = combine(each)
-        choice = together.clone()
-        choice[:, UNKNOWN] = -torch.inf  # it has a probability, but is no word
         n_words = len(self._vocabulary) - len(RESERVED)
-        ids = choice.topk(min(k, n_words), dim=-1).indices  # (N, k)
-        scores = torch.stack([words.gather(1, ids) for words in [*each, together]], dim=-1)
+        best = fit(each).topk(min(k, n_words), dim=-1)  # (N, k)
+        log_probs = [words.gather(1, best.indices) for words in [*each, combine(each)]]
         return [
             [
                 Substitute(
-                    self._vocabulary.words[number], dict(zip(self._contexts, values, strict=True))
+                    self._vocabulary.words[number],
+                    dict(zip(self._contexts, values, strict=True)),
+                    score,
                 )
-                for number, values in zip(numbers, rows_scores, strict=True)
+                for number, values, score in zip(*row, strict=True)
             ]
-            for numbers, rows_scores in zip(ids.tolist(), scores.tolist(), strict=True)
+            for row in zip(
+                best.indices.tolist(),
+                torch.stack(log_probs, dim=-1).tolist(),
+                best.values.tolist(),
+                strict=True,
+            )
         ]
 
     def _nll_of(self, rows: Tensor, word: int) -> list[float]:

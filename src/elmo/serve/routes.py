@@ -179,11 +179,11 @@ def probability_routes(backend: Backend) -> APIRouter:
 
     @router.post("/substitutes", response_model=schemas.SubstitutesResponse, responses=ERRORS)
     async def substitutes(body: schemas.SubstitutesBody, request: Request) -> Response:
-        """The most probable words at a position, given the words before and after it."""
+        """The words that fit a position best, given the words before and after it."""
         occurrence = await backend.locate(body)
         item = SubstitutesItem(occurrence, body.k)
         (found,) = await backend.run(request, "substitutes", [item], [occurrence.tokens])
-        words = [{"word": word.word, "log_probs": dict(word.log_probs)} for word in found]
+        words = [dataclasses.asdict(substitute) for substitute in found]
         return JSONResponse({"tokens": occurrence.tokens, "substitutes": words})
 
     @router.get("/info", response_model=schemas.InfoResponse, responses=errors(401, 421))

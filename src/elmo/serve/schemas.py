@@ -120,14 +120,15 @@ class ScoreResponse(BaseModel):
 
 
 class SubstituteResponse(BaseModel):
-    """A word and its natural log-probabilities: forward, backward, combined."""
+    """A word, its natural log-probabilities, and the score it is ranked by."""
 
     word: str
     log_probs: dict[str, float]
+    score: float
 
 
 class SubstitutesResponse(BaseModel):
-    """The tokens of the sentence, and the most probable words at the position, best first."""
+    """The tokens of the sentence, and the words that fit the position, best first."""
 
     tokens: list[str]
     substitutes: list[SubstituteResponse]
