@@ -10,7 +10,6 @@ JSON file is not done again: the same command goes on; two commands may share th
 """
 
 import argparse
-import dataclasses
 import json
 import os
 import platform
@@ -103,25 +102,22 @@ def _probe(options: argparse.Namespace, trial: Trial) -> list[float]:
     """The processor time of some steps, mean of each four, without the first, which warm up."""
     from elmo.network import kernels
     from elmo.network.bilm import BiLM
-    from elmo.pretraining.batches import InputOutputEncoder, Streams
     from elmo.pretraining.config import read_config
-    from elmo.pretraining.learner import Learner
+    from elmo.pretraining.learner import PretrainLearner
     from elmo.pretraining.pretrain import add_head, open_texts
     from elmo.training.distributed import Processes
 
     config = read_config(None, CONFIG, [*COMMON, *trial.sets])
     processes = Processes(0, 1, torch.device("cpu"))
     heldout = options.heldout[0].split("=", 1)[1]
-    texts = open_texts(options.train, heldout, options.cache, processes, is_tokenized=False)
+    texts = open_texts(options.train, heldout, options.cache, processes)
     kernels.keep_freed_memory()
     model = add_head(BiLM(config.model), texts, config)
-    stream = dataclasses.asdict(config.stream)
-    streams = Streams(texts.train, InputOutputEncoder.of(model), **stream)
-    learner = Learner(model, streams, config, processes)
+    learner = PretrainLearner(model, texts, config, processes)
     seconds = []
     for step in range(N_PROBE_STEPS):
         started_at = time.process_time()
-        learner.learn(step, 1e-3)
+        learner.step(step, 1e-3)
         seconds.append(time.process_time() - started_at)
     # Some settings do not do the same in every step.
     return [statistics.mean(seconds[first : first + 4]) for first in range(4, N_PROBE_STEPS, 4)]

@@ -25,10 +25,9 @@ from elmo.models.model_folder import Model
 from elmo.network import kernels
 from elmo.network.bilm import BiLM
 from elmo.network.softmax import build_head
-from elmo.pretraining.batches import InputOutputEncoder, Streams
 from elmo.pretraining.config import PretrainConfig, read_config
 from elmo.pretraining.corpus import TokenCache, build_cache
-from elmo.pretraining.learner import Learner
+from elmo.pretraining.learner import PretrainLearner, Texts
 from elmo.training.distributed import Processes
 
 SHARED = Path(__file__).parent.parent.parent / "shared"
@@ -76,17 +75,9 @@ class Ours:
         projection_dim = config.model.lstm.projection_dim
         head = build_head("sampled", len(vocabulary), projection_dim, config.head.n_negatives)
         model = Model(BiLM(config.model), head, vocabulary)
-        stream = config.stream
-        self.streams = Streams(
-            cache,
-            InputOutputEncoder.of(model),
-            batch_size=stream.batch_size,
-            bptt_length=stream.bptt_length,
-            seed=stream.seed,
-            backward=stream.backward,
-            reset=stream.reset,
-        )
-        self.learner = Learner(model, self.streams, config, Processes(0, 1, torch.device("cpu")))
+        alone = Processes(0, 1, torch.device("cpu"))
+        self.learner = PretrainLearner(model, Texts(cache, cache), config, alone)
+        self.streams = self.learner.streams
         self.parts = Parts()
         self.parts.watch(self.streams, "batch", "data")
         self.parts.watch(model.bilm, "token_vectors", "characters, forward")
@@ -100,7 +91,7 @@ class Ours:
         started_at = time.perf_counter()
         for _ in range(n_steps):
             assert self.config.optimizer.learning_rate is not None
-            self.learner.learn(self.step, self.config.optimizer.learning_rate)
+            self.learner.step(self.step, self.config.optimizer.learning_rate)
             self.step += 1
         n_tokens = n_steps * self.streams.batch_size * self.streams.bptt_length
         return n_tokens / (time.perf_counter() - started_at)

@@ -200,14 +200,14 @@ def tune(studied: StudiedTask, paths: StudyPaths) -> Path:
         started_at = time.perf_counter()
         start = paths.bilm or Path(ENGLISH)
         tuned = tune_on(start, studied.text, paths.data, folder, TUNED_EPOCHS)
-        if not tuned.is_finished:
+        if tuned is None:
             raise Stopped
         result = {
             "key": key,
             "text": studied.text,
             "seconds": time.perf_counter() - started_at,
-            "before": None if tuned.before is None else asdict(tuned.before),
-            "after": None if tuned.after is None else asdict(tuned.after),
+            "before": asdict(tuned.before),
+            "after": asdict(tuned.after),
             "started_from": paths.bilm_sha256,
             "version": elmo.__version__,
         }

@@ -60,7 +60,11 @@ def test_a_run_leaves_a_model_and_says_where(folder, capsys):
         ([], {"train": "none-*.txt"}, "no file matches"),
         ([], {"train": "binary.txt"}, "binary.txt:1: a zero byte"),
         ([], {"heldout": "other.txt"}, "none of 3 held-out words"),
-        ([], {"train": "heldout.txt"}, "3 words of text, expected at least one for each of 32"),
+        (
+            [],
+            {"train": "heldout.txt"},
+            "3 words of training text, expected at least",
+        ),
     ],
 )
 def test_what_a_user_can_mend_is_one_line(folder, capsys, arguments, files, message):

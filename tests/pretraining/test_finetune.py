@@ -10,8 +10,8 @@ from elmo.network.config import tiny
 from elmo.pretraining.config import read_config, read_over
 from elmo.pretraining.corpus import build_cache
 from elmo.pretraining.finetune import DEFAULTS, finetune_model, read_finetune_config
+from elmo.pretraining.learner import Texts
 from elmo.pretraining.pretrain import pretrain_model
-from elmo.pretraining.trainer import Texts
 from elmo.training.budget import Budget
 from elmo.training.distributed import Processes
 from elmo.training.metrics import read_metrics
@@ -54,7 +54,6 @@ def test_a_tuned_model_is_better_on_the_new_text(places, tmp_path):
     folder, texts = places
     start = model_folder.load(folder / "start" / "model")
     result = tune(start, texts, tmp_path / "out")
-    assert result.is_finished
     assert result.after.mean < 0.7 * result.before.mean
     tuned = model_folder.load(tmp_path / "out" / "model")
     assert tuned.vocabulary == start.vocabulary

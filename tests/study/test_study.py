@@ -149,7 +149,7 @@ def test_a_run_with_other_settings_is_made_anew_whatever_was_begun(paths, caplog
     caplog.set_level(logging.INFO)
     two, five = (tiny_run("baseline", n_epochs=number) for number in (2, 5))
     handler = StopAfter(epoch=1)
-    trainer_log = logging.getLogger("elmo.tasks.learner")
+    trainer_log = logging.getLogger("elmo.training.loop")
     trainer_log.addHandler(handler)
     run_all([five], paths, studied={"ner": TINY})
     trainer_log.removeHandler(handler)
@@ -174,17 +174,17 @@ class StopAfter(logging.Handler):
 
     def __init__(self, epoch):
         super().__init__()
-        self._start = f"epoch {epoch}:"
+        self._epoch = f", epoch {epoch:.2f}, "
 
     def emit(self, record):
-        if record.getMessage().startswith(self._start):
+        if self._epoch in record.getMessage():
             signal.raise_signal(signal.SIGTERM)
 
 
 def test_a_run_that_was_stopped_goes_on_to_the_same_end(paths, tmp_path, caplog):
     caplog.set_level(logging.INFO)
     run, handler = tiny_run("baseline", n_epochs=5), StopAfter(epoch=2)
-    trainer_log = logging.getLogger("elmo.tasks.learner")
+    trainer_log = logging.getLogger("elmo.training.loop")
     trainer_log.addHandler(handler)
     assert run_all([run, tiny_run("elmo")], paths, studied={"ner": TINY}) == []
     trainer_log.removeHandler(handler)

@@ -1,4 +1,4 @@
-"""The loop: it goes on bit for bit after any end, stops in time, and draws all by its seed."""
+"""Training a task: it resumes bit for bit, stops early, and depends on its seed alone."""
 
 import json
 import os
@@ -13,7 +13,6 @@ import pytest
 from elmo.errors import CheckpointError, ConfigError, DataError, ElmoError
 from elmo.tasks import load_tagger
 from elmo.tasks.batches import draw_fraction, training_batches
-from elmo.tasks.learner import Progress
 from elmo.tasks.saved import open_task
 from elmo.training.budget import Budget
 from elmo.training.metrics import read_metrics
@@ -24,7 +23,7 @@ EACH_STEP = ("train.log_every=1", "train.save_every=2", "model.dropout=0.4", "el
 def numbers(folder):
     """All that a run measured but the time it took."""
     return [
-        {name: value for name, value in line.items() if name != "seconds"}
+        {name: value for name, value in line.items() if "second" not in name}
         for line in read_metrics(folder / "metrics.jsonl")
     ]
 
@@ -176,8 +175,8 @@ def test_a_broken_model_file_is_refused(train, ner, tmp_path):
         open_task(tmp_path / "run")
 
 
-def test_a_rate_that_tears_training_apart_is_told(train, ner):
-    with pytest.raises(ElmoError, match="came apart"):
+def test_a_learning_rate_at_which_training_diverges_is_an_error(train, ner):
+    with pytest.raises(ElmoError, match="training diverged"):
         train(ner, "optimizer.learning_rate=1e30", "train.n_epochs=30")
 
 
@@ -220,15 +219,6 @@ def test_a_share_trains_on_fewer_and_embeds_no_more_than_it_needs(train, ner, tm
     train(ner, *share, name="again", cache=cache)
     train(ner, *share, "train.seed=2", name="seed", cache=cache)  # has all it needs in dev's file
     assert len(list(cache.iterdir())) == 2
-
-
-def test_the_rate_is_halved_after_so_many_epochs_without_a_better_one():
-    progress, halvings = Progress(), []
-    for score in (10, 20, 15, 16, 17, 30, 5, 5):
-        progress = progress.after({"f1": score}, "f1", {}, lr_plateau_patience=2)
-        halvings.append(progress.n_halvings)
-    assert halvings == [0, 0, 0, 1, 1, 1, 1, 2]
-    assert (progress.best_epoch, progress.scores) == (6, {"f1": 30})
 
 
 @pytest.mark.parametrize("kind", ["adam", "adadelta"])

@@ -44,9 +44,9 @@ def finetune(
     texts = open_texts(train, heldout, out / "cache", processes, lines)
     budget = Budget(max_steps, max_minutes)
     result = finetune_model(start, settings, texts, out, budget, processes)
-    processes.leave()
-    if not result.is_finished:
+    processes.shutdown()
+    if result is None:
         raise click.Abort
-    if result.before is not None and result.after is not None:
+    if processes.is_first:
         click.echo(f"before: held-out perplexity {result.before.describe()}")
         click.echo(f"after:  held-out perplexity {result.after.describe()}")

@@ -38,9 +38,9 @@ def pretrain(
     settings = read_config(size, config, sets)
     processes = join_processes()
     texts = open_texts(train, heldout, cache or out / "cache", processes, lines)
-    result = pretrain_model(settings, texts, out, Budget(max_steps, max_minutes), processes)
-    processes.leave()
-    if not result.is_finished:
+    perplexity = pretrain_model(settings, texts, out, Budget(max_steps, max_minutes), processes)
+    processes.shutdown()
+    if perplexity is None:
         raise click.Abort
-    if result.heldout is not None:
-        click.echo(f"{out / 'model'}: held-out perplexity {result.heldout.mean:.2f}")
+    if processes.is_first:
+        click.echo(f"{out / 'model'}: held-out perplexity {perplexity.mean:.2f}")

@@ -48,13 +48,28 @@ def train(
     from elmo.tasks import find_task
     from elmo.tasks.config import read_config
     from elmo.tasks.train import train_task
+    from elmo.training.distributed import join_processes
 
     found = find_task(task)
     settings = read_config(found.defaults(), config, sets, has_elmo=not no_elmo)
+    processes = join_processes()
     result = train_task(
-        found, settings, train, dev, out, bilm=model, static=glove, cache=cache, bundle=bundle
+        found,
+        settings,
+        train,
+        dev,
+        out,
+        bilm=model,
+        static=glove,
+        cache=cache,
+        bundle=bundle,
+        processes=processes,
     )
+    processes.shutdown()
     if result is None:
         raise click.Abort
-    score = result["scores"][found.metric]
-    click.echo(f"{out / 'model'}: dev {found.metric} {score:.2f} (epoch {result['best_epoch']})")
+    if processes.is_first:
+        score = result["scores"][found.metric]
+        click.echo(
+            f"{out / 'model'}: dev {found.metric} {score:.2f} (epoch {result['best_epoch']})"
+        )

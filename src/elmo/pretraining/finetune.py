@@ -1,8 +1,8 @@
-"""Fine-tuning: a trained model goes on learning, from text of another kind.
+"""Fine-tuning: continue to train a model on text of another domain.
 
 In: any model, ours or official, texts, settings, an output folder. Out: the folder of the run, with
-the model that was best on held-out text, and its perplexity before and after. A model without
-output words gets those of the text first: a head alone is trained, with the rest frozen.
+the model that was best on the held-out text, and its perplexity before and after. A model without a
+head first gets one for the words of the text, which is trained while the biLM is frozen.
 """
 
 import dataclasses
@@ -22,22 +22,22 @@ from elmo.models.model_folder import Model
 from elmo.network.softmax import build_head
 from elmo.pretraining.batches import InputOutputEncoder
 from elmo.pretraining.config import PretrainConfig, read_over
+from elmo.pretraining.learner import Texts
 from elmo.pretraining.perplexity import Perplexity, measure, sample_sentences
-from elmo.pretraining.pretrain import add_head
-from elmo.pretraining.trainer import Texts, Trainer
+from elmo.pretraining.pretrain import add_head, fit
 from elmo.settings import to_mapping
 from elmo.training.budget import Budget
 from elmo.training.distributed import Processes
 from elmo.training.run_folder import RunFolder
 
-# Gentler and shorter than pre-training; small texts are measured often and soon learned by heart.
+# A lower learning rate and fewer epochs than pre-training; small texts soon overfit.
 DEFAULTS: Mapping[str, Any] = {
     "vocabulary": {"min_count": 1},
     "stream": {"bptt_length": 20},
     "optimizer": {"learning_rate": 5e-4, "n_warmup_steps": 20},
     "train": {"n_epochs": 5.0, "patience": 3},
 }
-# A new head starts from nothing.
+# Of a new head, which starts from random weights.
 HEAD_LEARNING_RATE = 5e-3
 
 
@@ -50,11 +50,10 @@ def read_finetune_config(
 
 @dataclass(frozen=True)
 class Finetuned:
-    """How fine-tuning ended; perplexities are of all held-out text, where it was measured."""
+    """The perplexity of all held-out text, before and after fine-tuning."""
 
-    is_finished: bool
-    before: Perplexity | None = None
-    after: Perplexity | None = None
+    before: Perplexity
+    after: Perplexity
 
 
 def finetune_model(
@@ -64,8 +63,11 @@ def finetune_model(
     out: Path,
     budget: Budget,
     processes: Processes,
-) -> Finetuned:
-    """Tune a model on a text, or go on with the run in `out`; the budget is each phase's."""
+) -> Finetuned | None:
+    """Fine-tune a model on a text, or resume the run in `out`; none if the run was stopped.
+
+    The budget is that of each phase: the head alone, then the whole model.
+    """
     run = RunFolder(out)
     identity = {
         "config": to_mapping(config),
@@ -77,35 +79,35 @@ def finetune_model(
         if start.head is None:
             head_run = RunFolder(out / "head")
             head_run.path.mkdir(exist_ok=True)
-            trainer = _head_trainer(start, config, texts, head_run, processes, budget)
-            if not trainer.fit().is_finished:
-                return Finetuned(is_finished=False)
+            if _train_head(start, texts, config, head_run, budget, processes) is None:
+                return None
             start = model_folder.load(head_run.model)
-        before = _measure_once(start, texts, out / "before.json") if processes.is_first else None
+        with processes.first_before_others():
+            before = _measure_once(start, texts, out / "before.json")
         tuned = _with_trained_kind(start, config)
-        result = Trainer(tuned, texts, config, run, processes, budget).fit()
-        return Finetuned(result.is_finished, before, result.heldout)
+        after = fit(tuned, texts, config, run, budget, processes)
+        return None if after is None else Finetuned(before, after)
 
 
-def _head_trainer(
+def _train_head(
     start: Model,
-    config: PretrainConfig,
     texts: Texts,
+    config: PretrainConfig,
     run: RunFolder,
-    processes: Processes,
     budget: Budget,
-) -> Trainer:
-    """The loop that teaches a new head alone."""
+    processes: Processes,
+) -> Perplexity | None:
+    """Add a head to a model and train it alone."""
     optimizer = dataclasses.replace(config.optimizer, learning_rate=HEAD_LEARNING_RATE)
     start.bilm.requires_grad_(False)
     torch.manual_seed(config.train.seed)
     model = add_head(start.bilm, texts, config)
     config = dataclasses.replace(config, optimizer=optimizer)
-    return Trainer(model, texts, config, run, processes, budget)
+    return fit(model, texts, config, run, budget, processes)
 
 
 def _with_trained_kind(start: Model, config: PretrainConfig) -> Model:
-    """Full and sampled softmax have the same weights: the settings say how to train them."""
+    """Full and sampled softmax have the same weights; the settings choose how they are trained."""
     assert start.head is not None
     assert start.vocabulary is not None
     if start.head.kind == "adaptive" or config.head.kind == "adaptive":
@@ -118,7 +120,7 @@ def _with_trained_kind(start: Model, config: PretrainConfig) -> Model:
 
 
 def _measure_once(model: Model, texts: Texts, path: Path) -> Perplexity:
-    """The perplexity of a model before it is tuned; a run that goes on reads it again."""
+    """The perplexity of a model before fine-tuning; a resumed run reads it from a file."""
     if path.exists():
         return Perplexity(**json.loads(path.read_text()))
     assert model.head is not None

@@ -1,14 +1,18 @@
-"""One training step: read a batch, compare predictions with what came, change the weights.
+"""The learner of pre-training: a biLM with a head that predicts the next and the previous word.
 
-In: the number of a step and its learning rate. Out: the loss; the model, its optimizer and the
-state of its rows have moved on. Every random number is drawn by the step's number, so that what a
-step does depends on nothing but what `tensors()` gives.
+In: a model, texts, settings; for each step its number and learning rate. Out: the loss; the model,
+its optimizer and the recurrent state of its rows are updated. Every random number depends on the
+number of the step alone, so a step depends on nothing but what `state()` gives.
 Shapes: B rows, N packed tokens of a direction, R directions, P projection.
 """
 
+import dataclasses
+import math
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,12 +20,25 @@ from torch import Tensor, nn
 from torch.nn.functional import dropout
 from torch.nn.parallel import DistributedDataParallel
 
+import elmo
+from elmo.errors import ConfigError, DataError
+from elmo.models import model_folder
 from elmo.models.model_folder import Model
 from elmo.network.bilm import BiLM, BiLMState
-from elmo.pretraining.batches import StreamBatch, Streams
+from elmo.pretraining.batches import InputOutputEncoder, StreamBatch, Streams
 from elmo.pretraining.config import OptimizerConfig, PretrainConfig
+from elmo.pretraining.corpus import TokenCache
+from elmo.pretraining.perplexity import Perplexity, measure, sample_sentences
 from elmo.training.averages import Averages
 from elmo.training.distributed import Processes
+from elmo.training.loop import (
+    Evaluation,
+    History,
+    Schedule,
+    StepResult,
+    seed_step,
+    with_prefix,
+)
 from elmo.training.optimizers import (
     Optimizer,
     Parameters,
@@ -30,18 +47,23 @@ from elmo.training.optimizers import (
     build_muon,
     clip_gradients,
 )
+from elmo.training.plots import ScorePlot
+
+MAX_EVALUATION_INTERVAL = 1000  # steps
+# Training has diverged at a loss this many times that of a uniform distribution.
+DIVERGED = 3.0
 
 
 @dataclass(frozen=True)
-class Learned:
-    """What a step says of itself."""
+class Texts:
+    """The training text and the held-out text."""
 
-    loss: float
-    gradient_norm: float
+    train: TokenCache
+    heldout: TokenCache
 
 
-class Reader(nn.Module):
-    """The biLM reading a stream; a module of its own because DDP wraps a module's `forward`."""
+class StreamEncoder(nn.Module):
+    """The biLM over a batch of streams; a module of its own, as DDP wraps a module's `forward`."""
 
     def __init__(self, bilm: BiLM, dropout_rate: float) -> None:
         super().__init__()
@@ -61,23 +83,35 @@ class Reader(nn.Module):
         return dropout(torch.cat(layers[-1]), self.dropout_rate, self.training), after
 
 
-class Learner:
-    """A model in training."""
+class PretrainLearner:
+    """A language model in training; a `Learner` of the training loop."""
+
+    score_plot = ScorePlot(r"heldout_(forward|backward)", "held-out perplexity", "log")
 
     def __init__(
-        self, model: Model, streams: Streams, config: PretrainConfig, processes: Processes
+        self, model: Model, texts: Texts, config: PretrainConfig, processes: Processes
     ) -> None:
         assert model.head is not None
+        _check_sizes(texts, config, processes)
+        self._model = model
+        self._texts = texts
+        self._encoder = InputOutputEncoder.of(model)
+        self.streams = Streams(
+            texts.train,
+            self._encoder,
+            **dataclasses.asdict(config.stream),
+            directions=config.model.directions,
+        )
+        self.schedule = _build_schedule(config, self.streams, len(self._encoder.vocabulary))
         self._bilm = model.bilm.to(processes.device).train()
         self._head = model.head.to(processes.device).train()
-        self._streams = streams
         self._config = config
         self._processes = processes
-        self._rows = processes.own_rows(streams.batch_size)
+        self._rows = processes.own_rows(self.streams.batch_size)
         self._state = self._bilm.initial_state(len(self._rows))
-        reader = Reader(self._bilm, config.train.dropout)
-        is_shared = processes.n_processes > 1 and any(p.requires_grad for p in reader.parameters())
-        self._reader = DistributedDataParallel(reader) if is_shared else reader
+        encoder = StreamEncoder(self._bilm, config.train.dropout)
+        is_shared = processes.n_processes > 1 and any(p.requires_grad for p in encoder.parameters())
+        self._stream_encoder = DistributedDataParallel(encoder) if is_shared else encoder
         dense = _trained_parameters(self._bilm, "bilm")
         words = _trained_parameters(self._head, "head")
         sparse = words if self._head.has_sparse_gradients else {}
@@ -88,15 +122,15 @@ class Learner:
         decay = config.train.ema_decay
         self._averages = None if decay is None else Averages(dense | sparse, decay)
 
-    def learn(self, step: int, learning_rate: float) -> Learned:
-        """Take a step."""
-        _seed_dropout(self._config.train.seed, step, self._processes.rank)
+    def step(self, step: int, learning_rate: float) -> StepResult:
+        """Train on the batch of a step."""
+        seed_step(self._config.train.seed, step, self._processes.rank)
         n_parts = self._config.train.n_accumulate
         n_own = len(self._rows) // n_parts
         states: list[BiLMState] = []
         loss = torch.zeros((), device=self._processes.device)
         for part in range(n_parts):
-            with self._wait_for_last(part == n_parts - 1):
+            with self._sync_after_last(part == n_parts - 1):
                 part_loss, state = self.loss(step, range(part * n_own, (part + 1) * n_own))
                 (part_loss * self._loss_scale / n_parts).backward()  # type: ignore[no-untyped-call]
             states.append(state)
@@ -108,59 +142,151 @@ class Learner:
         self._optimizer.step(learning_rate)
         if self._averages is not None:
             self._averages.update(step + 1)
-        return Learned(float(self._processes.sum(loss)) / self._processes.n_processes, norm)
+        mean_loss = float(self._processes.sum(loss)) / self._processes.n_processes
+        return StepResult(mean_loss, norm, self.streams.batch_size * self.streams.bptt_length)
 
     def loss(self, step: int, own: range) -> tuple[Tensor, BiLMState]:
         """The loss of some of this process's rows, and their state after the step."""
         first = self._rows.start
         rows = slice(first + own.start, first + own.stop)
-        batch = self._streams.batch(step, rows).to(self._processes.device)
+        batch = self.streams.batch(step, rows).to(self._processes.device)
         is_half = self._config.train.dtype == "bfloat16"
         with torch.autocast(self._processes.device.type, torch.bfloat16, enabled=is_half):
-            hidden, state = self._reader(batch, self._state.rows(slice(own.start, own.stop)))
+            hidden, state = self._stream_encoder(
+                batch, self._state.rows(slice(own.start, own.stop))
+            )
             # Negatives are the same for all processes and parts, as if the batch were one.
             generator = np.random.default_rng((self._config.train.seed, step))
             loss = self._head.loss(hidden, torch.cat(batch.targets), generator)
         return loss, state
 
-    def averaged(self) -> AbstractContextManager[None]:
-        """Within the context the model's weights are their averages, if these are kept."""
-        return nullcontext() if self._averages is None else self._averages.in_place()
-
-    def tensors(self) -> dict[str, Tensor]:
-        """All that the next step depends on; all processes must ask for it together."""
+    def state(self) -> dict[str, Tensor]:
+        """Everything that the next step depends on; all processes must call it together."""
         averages = {} if self._averages is None else self._averages.state()
         return {
             **{f"bilm.{name}": tensor for name, tensor in self._bilm.state_dict().items()},
             **{f"head.{name}": tensor for name, tensor in self._head.state_dict().items()},
             **{f"optimizer.{name}": part for name, part in self._optimizer.state().items()},
             **{f"average.{name}": tensor for name, tensor in averages.items()},
-            "state.hidden": self._processes.join_rows(self._state.hidden, dim=2),
-            "state.cell": self._processes.join_rows(self._state.cell, dim=2),
+            "state.hidden": self._processes.all_gather(self._state.hidden, dim=2),
+            "state.cell": self._processes.all_gather(self._state.cell, dim=2),
         }
 
-    def load(self, tensors: Mapping[str, Tensor]) -> None:
-        """Go on from what `tensors` gave."""
-        self._bilm.load_state_dict(_part(tensors, "bilm."))
-        self._head.load_state_dict(_part(tensors, "head."))
-        self._optimizer.load_state(_part(tensors, "optimizer."))
+    def load_state(self, state: Mapping[str, Tensor]) -> None:
+        """Continue from what `state` gave."""
+        self._bilm.load_state_dict(with_prefix(state, "bilm."))
+        self._head.load_state_dict(with_prefix(state, "head."))
+        self._optimizer.load_state(with_prefix(state, "optimizer."))
         if self._averages is not None:
-            self._averages.load_state(_part(tensors, "average."))
+            self._averages.load_state(with_prefix(state, "average."))
         own = slice(self._rows.start, self._rows.stop)
-        state = BiLMState(tensors["state.hidden"], tensors["state.cell"]).rows(own)
+        rows = BiLMState(state["state.hidden"], state["state.cell"]).rows(own)
         device = self._processes.device
-        self._state = BiLMState(state.hidden.to(device), state.cell.to(device))
+        self._state = BiLMState(rows.hidden.to(device), rows.cell.to(device))
+
+    def evaluate(self) -> Evaluation:
+        """The perplexity of a sample of the held-out text."""
+        with self._averaged_weights():
+            return self._evaluate(self._model, self._config.train.n_evaluation_sentences)
+
+    def evaluate_final(self, folder: Path, step: int) -> Evaluation:
+        """The perplexity of the saved model on all of the held-out text."""
+        kept = self._model
+        if self.schedule.keeps_best and folder.exists():
+            kept = model_folder.load(folder)
+            for module in (kept.bilm, kept.head):
+                assert module is not None
+                module.to(self._processes.device)
+        with self._averaged_weights():
+            evaluation = self._evaluate(kept, None)
+            model_folder.save(folder, kept, card=self._card(step, evaluation))
+        return evaluation
+
+    def save_model(self, folder: Path, step: int, evaluation: Evaluation) -> None:
+        """Save the model with a card that says how it was trained."""
+        with self._averaged_weights():
+            model_folder.save(folder, self._model, card=self._card(step, evaluation))
+
+    def result(self, history: History) -> dict[str, Any]:
+        """Nothing more than the evaluation."""
+        return {}
+
+    def _averaged_weights(self) -> AbstractContextManager[None]:
+        """Within the context the weights are their moving averages, where these are kept."""
+        return nullcontext() if self._averages is None else self._averages.in_place()
+
+    def _evaluate(self, model: Model, n_sentences: int | None) -> Evaluation:
+        assert model.head is not None
+        sentences = sample_sentences(self._texts.heldout, n_sentences)
+        perplexity = measure(model.bilm, model.head, self._encoder, sentences)
+        values = dataclasses.asdict(perplexity)
+        return Evaluation(
+            score=-perplexity.mean,
+            metrics={f"heldout_{name}": x for name, x in values.items() if x is not None},
+            summary=f"held-out perplexity {perplexity.describe()}",
+            details={"heldout": values},
+        )
+
+    def _card(self, step: int, evaluation: Evaluation) -> str:
+        counts, streams = self._texts.train.counts, self.streams
+        perplexity = Perplexity(**evaluation.details["heldout"])
+        return (
+            f"{model_folder.default_card(self._model)}\n## Training\n\n"
+            f"{step:,} steps of {streams.batch_size} x {streams.bptt_length} tokens, "
+            f"{streams.n_epochs_read(step):.2f} epochs of a text of "
+            f"{counts.n_tokens:,} tokens (sha256 {counts.sha256[:16]}), by elmo-torch "
+            f"{elmo.__version__}.\n\nHeld-out perplexity, each sentence from its start, full "
+            f"softmax: {perplexity.describe()}; {perplexity.bits_per_character:.3f} bits per "
+            f"character; {perplexity.unknown_rate:.2%} of {perplexity.tokens:,} words unknown.\n"
+        )
 
     @property
     def _loss_scale(self) -> float:
         return self._config.stream.bptt_length if self._config.optimizer.scales_loss else 1.0
 
-    def _wait_for_last(self, is_last: bool) -> AbstractContextManager[None]:
+    def _sync_after_last(self, is_last: bool) -> AbstractContextManager[None]:
         """Processes exchange gradients once a step, after the last part of it."""
-        if is_last or not isinstance(self._reader, DistributedDataParallel):
+        if is_last or not isinstance(self._stream_encoder, DistributedDataParallel):
             return nullcontext()
-        waiting: AbstractContextManager[None] = self._reader.no_sync()
+        waiting: AbstractContextManager[None] = self._stream_encoder.no_sync()
         return waiting
+
+
+def _check_sizes(texts: Texts, config: PretrainConfig, processes: Processes) -> None:
+    n_tokens, batch_size = texts.train.counts.n_tokens, config.stream.batch_size
+    if n_tokens < batch_size:
+        raise DataError(
+            f"{n_tokens} words of training text, expected at least stream.batch_size, "
+            f"which is {batch_size}"
+        )
+    n_processes, n_parts = processes.n_processes, config.train.n_accumulate
+    if batch_size % (n_processes * n_parts):
+        raise ConfigError(
+            f"stream.batch_size is {batch_size}, expected a multiple of {n_processes} processes "
+            f"times train.n_accumulate, which is {n_parts}"
+        )
+
+
+def _build_schedule(config: PretrainConfig, streams: Streams, n_words: int) -> Schedule:
+    train, optimizer = config.train, config.optimizer
+    assert optimizer.learning_rate is not None
+    assert optimizer.n_warmup_steps is not None
+    assert optimizer.decay is not None
+    epochs_per_step = streams.n_epochs_read(1)
+    twice_an_epoch = max(1, round(0.5 / epochs_per_step))
+    return Schedule(
+        n_steps=math.ceil(train.n_epochs / epochs_per_step),
+        n_steps_per_epoch=1 / epochs_per_step,
+        log_every=train.log_every,
+        evaluate_every=train.evaluate_every or min(MAX_EVALUATION_INTERVAL, twice_an_epoch),
+        save_every=train.save_every,
+        patience=train.patience,
+        keeps_best=train.patience is not None,
+        learning_rate=optimizer.learning_rate,
+        n_warmup_steps=optimizer.n_warmup_steps,
+        decay=optimizer.decay,
+        max_loss=DIVERGED * math.log(n_words),
+    )
 
 
 def _build_optimizer(
@@ -186,17 +312,9 @@ def _trained_parameters(module: nn.Module, prefix: str) -> dict[str, nn.Paramete
     return {n: p for n, p in module.named_parameters(prefix) if p.requires_grad}
 
 
-def _seed_dropout(seed: int, step: int, rank: int) -> None:
-    torch.manual_seed(int(np.random.SeedSequence((seed, step, rank)).generate_state(1)[0]))
-
-
 def _join_rows(states: list[BiLMState]) -> BiLMState:
     """Rows that were run in parts, side by side again, and cut off from their gradients."""
     return BiLMState(
         torch.cat([state.hidden for state in states], dim=2).detach(),
         torch.cat([state.cell for state in states], dim=2).detach(),
     )
-
-
-def _part(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
-    return {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}

@@ -1,6 +1,7 @@
-"""Pre-training: from text to a model folder, stopped and resumed at will.
+"""Pre-training: from text to the folder of a run, which can be stopped and resumed.
 
-In: settings, texts, an output folder, a budget. Out: the folder of the run, with its model.
+In: settings, texts, an output folder, a budget. Out: the folder of the run, with its model, and the
+model's held-out perplexity.
 """
 
 from contextlib import nullcontext
@@ -15,13 +16,14 @@ from elmo.network.bilm import BiLM
 from elmo.network.softmax import build_head
 from elmo.pretraining.config import PretrainConfig
 from elmo.pretraining.corpus import build_cache
-from elmo.pretraining.perplexity import sample_sentences
-from elmo.pretraining.trainer import Result, Texts, Trainer
+from elmo.pretraining.learner import PretrainLearner, Texts
+from elmo.pretraining.perplexity import Perplexity, sample_sentences
 from elmo.settings import to_mapping
 from elmo.text.lines import LineFormat
 from elmo.text.vocabulary import UNKNOWN, Vocabulary
 from elmo.training.budget import Budget
 from elmo.training.distributed import Processes
+from elmo.training.loop import TrainingLoop
 from elmo.training.run_folder import RunFolder
 
 
@@ -33,21 +35,17 @@ def open_texts(
     lines: LineFormat = "paragraphs",
 ) -> Texts:
     """Split the texts of two globs into words, unless that was done before."""
-    if not processes.is_first:
-        processes.wait()  # the first process splits for all
-    texts = Texts(
-        build_cache(find_shards(train), cache, lines),
-        build_cache(find_shards(heldout), cache, lines),
-    )
-    if processes.is_first:
-        processes.wait()
-    return texts
+    with processes.first_before_others():
+        return Texts(
+            build_cache(find_shards(train), cache, lines),
+            build_cache(find_shards(heldout), cache, lines),
+        )
 
 
 def pretrain_model(
     config: PretrainConfig, texts: Texts, out: Path, budget: Budget, processes: Processes
-) -> Result:
-    """Train a model on a corpus, or go on with the run that `out` holds."""
+) -> Perplexity | None:
+    """Train a model on a text, or resume the run in `out`: its perplexity, none if stopped."""
     run = RunFolder(out)
     identity = {
         "config": to_mapping(config),
@@ -57,11 +55,25 @@ def pretrain_model(
     with run.claim(identity, PretrainConfig) if processes.is_first else nullcontext():
         torch.manual_seed(config.train.seed)
         model = add_head(BiLM(config.model), texts, config)
-        return Trainer(model, texts, config, run, processes, budget).fit()
+        return fit(model, texts, config, run, budget, processes)
+
+
+def fit(
+    model: Model,
+    texts: Texts,
+    config: PretrainConfig,
+    run: RunFolder,
+    budget: Budget,
+    processes: Processes,
+) -> Perplexity | None:
+    """Train a model in the folder of a run that this process holds."""
+    learner = PretrainLearner(model, texts, config, processes)
+    result = TrainingLoop(learner, run, budget, processes).fit()
+    return None if result is None else Perplexity(**result["heldout"])
 
 
 def add_head(bilm: BiLM, texts: Texts, config: PretrainConfig) -> Model:
-    """A model that predicts the words of a text, from start values."""
+    """A biLM with an untrained head for the words of a text."""
     vocabulary = texts.train.vocabulary(config.vocabulary.max_size, config.vocabulary.min_count)
     _check_overlap(vocabulary, texts)
     projection_dim = bilm.config.lstm.projection_dim
@@ -76,5 +88,5 @@ def _check_overlap(vocabulary: Vocabulary, texts: Texts) -> None:
     if (vocabulary.ids(words) == UNKNOWN).all():
         raise DataError(
             f"none of {len(words)} held-out words is among the {len(vocabulary)} words to predict; "
-            "expected text of the same kind; name other files, or set vocabulary.min_count lower"
+            "expected text of the same kind, or a lower vocabulary.min_count"
         )

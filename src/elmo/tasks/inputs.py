@@ -14,7 +14,7 @@ from itertools import chain
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import dropout
+from torch.nn.functional import dropout, embedding
 
 from elmo.network.char_cnn import CharCNN
 from elmo.network.scalar_mix import ScalarMix
@@ -108,11 +108,11 @@ class TokenVectors(nn.Module):
         parts = []
         if self.words is not None and batch.word_ids is not None:
             assert self._words_config is not None
-            vectors = self.words(batch.word_ids)[batch.index]
+            vectors = embedding(batch.index, self.words(batch.word_ids))
             parts.append(dropout(vectors, self._words_config.dropout, self.training))
         if self.chars is not None and batch.char_ids is not None:
             assert self._chars_config is not None
-            vectors = self.chars(batch.char_ids)[batch.index]
+            vectors = embedding(batch.index, self.chars(batch.char_ids))
             parts.append(dropout(vectors, self._chars_config.dropout, self.training))
         if self.input_mix is not None:
             parts.append(self._mixed(self.input_mix, batch))

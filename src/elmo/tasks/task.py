@@ -42,7 +42,17 @@ class TaskModel(nn.Module, ABC, Generic[Example, Prediction]):
 
     @abstractmethod
     def loss(self, examples: Sequence[Example]) -> Tensor:
-        """The mean loss of a batch, a scalar; the mixes' penalty is added by the loop."""
+        """The mean loss of a batch, a scalar; or the means of its parts, a vector.
+
+        The penalty of the mixes is added by the learner.
+        """
+
+    def loss_counts(self, examples: Sequence[Example]) -> Sequence[int]:
+        """Over how many items each part of the loss is a mean; by default one part, of examples.
+
+        Several processes that share a batch need it.
+        """
+        return [len(examples)]
 
     @abstractmethod
     def predict(self, examples: Sequence[Example]) -> list[Prediction]:

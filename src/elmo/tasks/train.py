@@ -1,9 +1,10 @@
-"""Train a task: from data files to a run's folder, stopped and resumed at will.
+"""Train a task: from data files to the folder of a run, which can be stopped and resumed.
 
-In: a task, its settings, the paths of its data, a biLM and word vectors if they are wanted. Out:
-the folder of the run, with its model, and how it went.
+In: a task, its settings, the paths of its data, a biLM and word vectors if they are used. Out: the
+folder of the run, with its model, and its result.
 """
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +18,13 @@ from elmo.tasks.batches import draw_fraction
 from elmo.tasks.config import TaskConfig
 from elmo.tasks.inputs import TokenVectors
 from elmo.tasks.layer_cache import LayerSource
-from elmo.tasks.learner import TaskTrainer
+from elmo.tasks.learner import TaskLearner
 from elmo.tasks.saved import BILM, TrainedTask
 from elmo.tasks.task import AnyTask
 from elmo.tasks.word_table import WordTable
 from elmo.training.budget import Budget
+from elmo.training.distributed import Processes, one_process
+from elmo.training.loop import TrainingLoop
 from elmo.training.run_folder import RunFolder
 from elmo.vectors.static import StaticVectors
 
@@ -38,12 +41,14 @@ def train_task(
     cache: Path | None = None,
     bundle: bool = False,
     budget: Budget | None = None,
+    processes: Processes | None = None,
 ) -> dict[str, Any] | None:
-    """Train a task model, or go on with the run that `out` holds; nothing where it was stopped.
+    """Train a task model, or resume the run in `out`: its result, or none if it was stopped.
 
     `bilm` is read where the settings have ELMo, `static` where they have words. `cache` is where
     the biLM's layers are kept, to share them between runs; `bundle` puts the biLM beside the model.
     """
+    processes = processes or one_process()
     examples = {
         "train": task.read(train, config, is_training=True),
         "dev": task.read(dev, config, is_training=False),
@@ -58,18 +63,20 @@ def train_task(
     for name, path in (("train", train), ("dev", dev), ("static", static)):
         identity[f"{name}_sha256"] = None if path is None else file_hash(path)
     identity["bilm_sha256"] = None if source is None else source.bilm_sha256
-    with run.claim(identity, type(config)):
+    with run.claim(identity, type(config)) if processes.is_first else nullcontext():
         groups = [task.sampling_group(example) for example in examples["train"]]
         numbers = draw_fraction(groups, config.train.train_fraction, config.train.seed)
         learned = [examples["train"][k] for k in numbers]
         trained = build_trained(task, config, learned, source, vectors)
+        trained.model.to(processes.device)
         if source is not None:
-            _keep_layers(source, task, examples["train"], learned)
-            _keep_layers(source, task, examples["dev"], examples["dev"])
-        place = None if source is None else _place_of(bilm)
-        trainer = TaskTrainer(trained, learned, examples["dev"], run, place, budget or Budget())
-        result = trainer.fit()
-        if result is not None and bundle and source is not None:
+            with processes.first_before_others():
+                _keep_layers(source, task, examples["train"], learned)
+                _keep_layers(source, task, examples["dev"], examples["dev"])
+        bilm_path = None if source is None else _bilm_path(bilm)
+        learner = TaskLearner(trained, learned, examples["dev"], bilm_path, processes)
+        result = TrainingLoop(learner, run, budget or Budget(), processes).fit()
+        if result is not None and bundle and source is not None and processes.is_first:
             model_folder.save(run.model / BILM, source.elmo.model)
         return result
 
@@ -81,7 +88,7 @@ def build_trained(
     source: LayerSource | None,
     static: StaticVectors | None = None,
 ) -> TrainedTask:
-    """A task model at its start, as its training examples and its seed make it."""
+    """An untrained task model; it depends on its training examples and its seed."""
     torch.manual_seed(config.train.seed)
     words = None
     if config.words is not None:
@@ -89,14 +96,13 @@ def build_trained(
         words = WordTable.build(config.words, sentences, static)
     vocabularies = task.vocabularies(examples, config)
     model = task.build(config, TokenVectors(config, words, source), vocabularies)
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    return TrainedTask(task, config, vocabularies, model.to(device))
+    return TrainedTask(task, config, vocabularies, model)
 
 
 def _keep_layers(
     source: LayerSource, task: AnyTask, examples: list[Any], needed: list[Any]
 ) -> None:
-    """Have the layers of those that are needed, in the file of all if there is such."""
+    """Cache the layers of the sentences that are needed, in the file of all if there is one."""
     all_sentences = [tokens for example in examples for tokens in task.sentences(example)]
     if source.has(all_sentences):
         source.keep(all_sentences)
@@ -104,8 +110,8 @@ def _keep_layers(
         source.keep(tokens for example in needed for tokens in task.sentences(example))
 
 
-def _place_of(bilm: Path | None) -> str:
-    """How the biLM is found again: by the name of the package's own, or by its whole path."""
+def _bilm_path(bilm: Path | None) -> str:
+    """How the biLM is found again: by the name of the package's own, or by its absolute path."""
     if bilm is None or not bilm.exists():
         return str(bilm or ENGLISH)
     return str(bilm.resolve())

@@ -1,21 +1,20 @@
 """The processes of a training run: one alone, or several started by torchrun.
 
-In: torchrun's environment, if there is one. Out: who this process is, which rows are its own, and
-the few things all of them must agree on.
+In: torchrun's environment, if there is one. Out: `Processes`: the rank of this process, its rows of
+a batch, and collective operations, which all processes must call together.
 """
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 
 import torch
 from torch import Tensor, distributed, nn
 
-from elmo.errors import ConfigError
-
-# One process measures held-out text while the others wait.
-LONGEST_WAIT = timedelta(hours=3)
+# The first process evaluates while the others wait.
+TIMEOUT = timedelta(hours=3)
 
 
 @dataclass(frozen=True)
@@ -28,21 +27,16 @@ class Processes:
 
     @property
     def is_first(self) -> bool:
-        """The first process alone writes files."""
+        """Only the first process evaluates and writes files."""
         return self.rank == 0
 
-    def own_rows(self, batch_size: int) -> range:
-        """The rows of a step that this process runs."""
-        if batch_size % self.n_processes:
-            raise ConfigError(
-                f"stream.batch_size is {batch_size}, expected a multiple of the {self.n_processes} "
-                "processes; set another number of rows or processes"
-            )
-        n_own = batch_size // self.n_processes
-        return range(self.rank * n_own, (self.rank + 1) * n_own)
+    def own_rows(self, n_rows: int) -> range:
+        """The rows of a batch that this process computes."""
+        first, last = (rank * n_rows // self.n_processes for rank in (self.rank, self.rank + 1))
+        return range(first, last)
 
-    def agree(self, number: float) -> float:
-        """The first process's number, in all of them; they must ask together."""
+    def broadcast(self, number: float) -> float:
+        """The first process's number, in all processes."""
         if self.n_processes == 1:
             return number
         shared = torch.tensor(number, dtype=torch.float64, device=self.device)
@@ -50,41 +44,61 @@ class Processes:
         return float(shared)
 
     def sum(self, tensor: Tensor) -> Tensor:
-        """The sum of a tensor over all processes, the same in each."""
+        """The sum of a tensor over all processes, in place."""
         if self.n_processes > 1:
             distributed.all_reduce(tensor)
         return tensor
 
-    def join_rows(self, tensor: Tensor, dim: int) -> Tensor:
-        """The rows of all processes, in order, in each of them."""
+    def all_gather(self, tensor: Tensor, dim: int) -> Tensor:
+        """The rows of all processes in the order of their ranks; all have equally many."""
         if self.n_processes == 1:
             return tensor
         parts = [torch.empty_like(tensor) for _ in range(self.n_processes)]
         distributed.all_gather(parts, tensor.contiguous())
         return torch.cat(parts, dim)
 
-    def wait(self) -> None:
-        """Go on when all processes are here."""
+    def barrier(self) -> None:
+        """Wait for all processes."""
         if self.n_processes > 1:
             distributed.barrier()
 
-    def leave(self) -> None:
-        """The end of working together."""
+    @contextmanager
+    def first_before_others(self) -> Iterator[None]:
+        """Run a block in the first process, then in all others, which find what it has cached."""
+        if not self.is_first:
+            self.barrier()
+        yield
+        if self.is_first:
+            self.barrier()
+
+    def shutdown(self) -> None:
+        """End the process group."""
         if self.n_processes > 1:
             distributed.destroy_process_group()
 
     def average_gradients(self, parameters: Iterable[nn.Parameter]) -> None:
-        """Average the gradients of parameters that torch's DDP does not hold."""
-        for parameter in parameters:
-            if self.n_processes == 1 or parameter.grad is None:
+        """Average the gradients of parameters that torch's DDP does not hold.
+
+        A process without a gradient counts as zero; without any, there is none afterwards.
+        """
+        if self.n_processes == 1:
+            return
+        trained = [parameter for parameter in parameters if parameter.requires_grad]
+        n_present = self.sum(
+            torch.tensor([float(p.grad is not None) for p in trained], device=self.device)
+        )
+        for parameter, n in zip(trained, n_present.tolist(), strict=True):
+            if n == 0:
                 continue
+            if parameter.grad is None:
+                parameter.grad = torch.zeros_like(parameter)
             if parameter.grad.is_sparse:
                 parameter.grad = self._average_rows(parameter.grad.coalesce())
             else:
                 self.sum(parameter.grad).div_(self.n_processes)
 
     def _average_rows(self, gradient: Tensor) -> Tensor:
-        """Sparse gradients: first agree on the rows that any process touched, then sum these."""
+        """Average sparse gradients over the rows that any process has."""
         ids = gradient.indices()[0]
         touched = torch.zeros(len(gradient), dtype=torch.uint8, device=ids.device)
         touched[ids] = 1
@@ -98,15 +112,20 @@ class Processes:
         )
 
 
+def one_process() -> Processes:
+    """A run in this process alone."""
+    return Processes(0, 1, torch.device("cuda" if torch.cuda.is_available() else "cpu"))
+
+
 def join_processes() -> Processes:
-    """Join the processes torchrun started, or be alone."""
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    """Join the processes that torchrun started; without torchrun, one process."""
     if "RANK" not in os.environ:
-        return Processes(0, 1, device)
-    if device.type == "cuda":
+        return one_process()
+    device = torch.device("cpu")
+    if torch.cuda.is_available():
         device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
         torch.cuda.set_device(device)
     if not distributed.is_initialized():
         backend = "nccl" if device.type == "cuda" else "gloo"
-        distributed.init_process_group(backend, timeout=LONGEST_WAIT)
+        distributed.init_process_group(backend, timeout=TIMEOUT)
     return Processes(distributed.get_rank(), distributed.get_world_size(), device)

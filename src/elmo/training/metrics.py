@@ -1,42 +1,59 @@
-"""What a run measured, line by line: `metrics.jsonl`, and TensorBoard where it is installed.
+"""What a run measures: `metrics.jsonl`, TensorBoard where it is installed, a progress bar.
 
-In: numbers of a step. Out: lines of JSON, which a resumed run goes on with as if it had never
-stopped.
+In: numbers of a step. Out: lines of JSON; a resumed run continues them after its checkpoint's step.
 """
 
 import json
 from pathlib import Path
+from types import TracebackType
 from typing import Any
+
+from tqdm import tqdm
 
 from elmo.files.atomic import write_text
 
 
-class MetricsFile:
-    """The lines of a run."""
+class MetricsLog:
+    """The open files of a run's metrics, and its progress bar."""
 
     def __init__(self, path: Path, last_step: int) -> None:
-        """Go on after `last_step`: what a killed run said past it is taken back."""
-        _keep_lines(path, last_step)
+        """Continue after `last_step`; lines of later steps, which a kill left, are removed."""
+        _remove_lines(path, last_step)
         self._file = path.open("a", encoding="utf-8")
         self._board = _open_board(path.parent / "tensorboard", last_step)
+        self._bar = tqdm(initial=last_step, unit="step", disable=None)
+
+    def __enter__(self) -> "MetricsLog":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._bar.close()
+        self._file.close()
+        if self._board is not None:
+            self._board.close()
 
     def write(self, step: int, values: dict[str, float]) -> None:
-        """One line."""
+        """Append a line."""
         self._file.write(json.dumps({"step": step} | values) + "\n")
         self._file.flush()
         if self._board is not None:
             for name, value in values.items():
                 self._board.add_scalar(name, value, step)
 
-    def close(self) -> None:
-        """Let go of the files."""
-        self._file.close()
-        if self._board is not None:
-            self._board.close()
+    def show(self, step: int, n_planned: int | None, text: str) -> None:
+        """Move the progress bar."""
+        self._bar.total = n_planned
+        self._bar.set_postfix_str(text, refresh=False)
+        self._bar.update(step - self._bar.n)
 
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:
-    """All whole lines; the last may have been cut by a kill or a full disk."""
+    """All complete lines; a kill or a full disk may have cut the last one."""
     lines = []
     for text in path.read_text(encoding="utf-8").split("\n") if path.exists() else []:
         try:
@@ -46,7 +63,7 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
     return lines
 
 
-def _keep_lines(path: Path, last_step: int) -> None:
+def _remove_lines(path: Path, last_step: int) -> None:
     kept = [line for line in read_metrics(path) if line["step"] <= last_step]
     write_text(path, "".join(json.dumps(line) + "\n" for line in kept))
 

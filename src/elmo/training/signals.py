@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM as a wish to stop, which a loop may follow when it is ready."""
+"""Ctrl-C and SIGTERM as a request to stop, which a loop follows between two steps."""
 
 import signal
 import threading
@@ -12,16 +12,16 @@ def catch_signals() -> Iterator[threading.Event]:
     """Set an event at Ctrl-C or SIGTERM; a second one acts as usual."""
     stop = threading.Event()
     if threading.current_thread() is not threading.main_thread():
-        yield stop  # only the main thread may look after signals
+        yield stop  # only the main thread may set signal handlers
         return
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
 
-    def ask_to_stop(number: int, frame: FrameType | None) -> None:
+    def request_stop(number: int, frame: FrameType | None) -> None:
         stop.set()
         signal.signal(number, before[signal.Signals(number)])
 
     for number in before:
-        signal.signal(number, ask_to_stop)
+        signal.signal(number, request_stop)
     try:
         yield stop
     finally:

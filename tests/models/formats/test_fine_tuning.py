@@ -11,7 +11,7 @@ from elmo.models import formats
 from elmo.pretraining.config import PretrainConfig, read_over
 from elmo.pretraining.corpus import build_cache
 from elmo.pretraining.finetune import DEFAULTS, finetune_model
-from elmo.pretraining.trainer import Texts
+from elmo.pretraining.learner import Texts
 from elmo.training.budget import Budget
 from elmo.training.distributed import Processes
 from tests.models.formats.many_langs_models import write_model

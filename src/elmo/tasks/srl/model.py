@@ -104,7 +104,7 @@ class RoleLabeler(TaskModel[Proposition, Roles]):
         self.finder_scores = nn.Linear(model.finder_dim, 1)
 
     def loss(self, examples: Sequence[Proposition]) -> Tensor:
-        """The mean loss of the tokens' labels plus that of the predicate finder."""
+        """The mean loss of the tokens' labels and that of the predicate finder, (2,)."""
         sentences, sentence_ids = self._encode(examples)
         predicates = [example.predicate for example in examples]
         assert None not in predicates
@@ -120,7 +120,13 @@ class RoleLabeler(TaskModel[Proposition, Roles]):
             is_predicate[k, list(example.predicates)] = 1
         found = self._score_predicates(sentences)
         mask = sentences.mask
-        return loss + binary_cross_entropy_with_logits(found[mask], is_predicate[mask])
+        finder_loss = binary_cross_entropy_with_logits(found[mask], is_predicate[mask])
+        return torch.stack([loss, finder_loss])
+
+    def loss_counts(self, examples: Sequence[Proposition]) -> list[int]:
+        """Tokens of all propositions, and tokens of all distinct sentences."""
+        sentences = [example.tokens for example in examples]
+        return [sum(map(len, sentences)), sum(map(len, set(sentences)))]
 
     def predict(self, examples: Sequence[Proposition]) -> list[Roles]:
         """The labels of each example's predicate, or of all predicates found in its sentence."""

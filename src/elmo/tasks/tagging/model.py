@@ -84,6 +84,11 @@ class Tagger(TaskModel[TaggedSentence, list[str]]):
             return cross_entropy(scores[mask], label_ids[mask])
         return -self.crf.log_likelihood(scores, label_ids, lengths).mean()
 
+    def loss_counts(self, examples: Sequence[TaggedSentence]) -> list[int]:
+        """Sentences with the CRF, tokens with the softmax."""
+        n_tokens = sum(len(example.tokens) for example in examples)
+        return [n_tokens if self.crf is None else len(examples)]
+
     def predict(self, examples: Sequence[TaggedSentence]) -> list[list[str]]:
         """A label for each token of each sentence; span labels are in IOB2."""
         scores, lengths = self._score([example.tokens for example in examples])
