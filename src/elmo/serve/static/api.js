@@ -17,7 +17,7 @@ export function useToken(given) {
 export const hasToken = () => Boolean(token);
 
 export const info = () => get("/api/info");
-export const score = (texts) => post("/api/score", { texts });
+export const score = (texts, signal) => post("/api/score", { texts }, signal);
 export const substitutes = (sentence, position, k) =>
   post("/api/substitutes", { sentence, position, k });
 export const neighbors = (sentence, position, layers, any_word, k) =>
@@ -25,8 +25,9 @@ export const neighbors = (sentence, position, layers, any_word, k) =>
 export const predict = (task, texts) => post(`/api/predict/${encodeURIComponent(task)}`, { texts });
 
 // All layers of all tokens: { texts: [{ tokens, sentences }], layers, width, values }.
-export async function embed(texts) {
-  const answer = await request("/api/embed", { texts, layers: "all" }, "application/vnd.safetensors");
+export async function embed(texts, signal) {
+  const body = { texts, layers: "all" };
+  const answer = await request("/api/embed", body, signal, "application/vnd.safetensors");
   return readSafetensors(await answer.arrayBuffer());
 }
 
@@ -34,11 +35,11 @@ async function get(path) {
   return (await request(path)).json();
 }
 
-async function post(path, body) {
-  return (await request(path, body)).json();
+async function post(path, body, signal) {
+  return (await request(path, body, signal)).json();
 }
 
-async function request(path, body, accept = "application/json") {
+async function request(path, body, signal, accept = "application/json") {
   const headers = { Accept: accept };
   if (token) headers.Authorization = `Bearer ${token}`;
   if (body) headers["Content-Type"] = "application/json";
@@ -48,6 +49,7 @@ async function request(path, body, accept = "application/json") {
       method: body ? "POST" : "GET",
       headers,
       body: body && JSON.stringify(body),
+      signal,
     });
   } catch {
     throw new ApiError(0, "No response from the server. Is it running?");

@@ -4,56 +4,80 @@ import * as api from "./api.js";
 import { showCalls } from "./call.js";
 import { makeSliders, onChoices, showChoices } from "./controls.js";
 import { byId, element } from "./dom.js";
-import { EXAMPLES } from "./examples.js";
+import { EXAMPLES, textOf } from "./examples.js";
 import { showHeatmap } from "./heatmap.js";
 import { showMap, showMapKey } from "./map.js";
 import { repeatedWords, showSentences } from "./sentences.js";
-import { addressOf, readAddress } from "./state.js";
+import { readAddress, record } from "./state.js";
 import { setUpTagger } from "./tagger.js";
 import { showWord } from "./word.js";
 
-let state = readAddress(location.hash, EXAMPLES.bow);
+const START = textOf(EXAMPLES.bow);
+let state = readAddress(location.hash, START);
 let info = null;
-let found = null; // results for the sentences: { embedded, scores, sentences, ... }
+let found = null; // results for the sentences: { text, embedded, scores, sentences, ... }
+let reading = null; // the AbortController of the requests for the sentences
 
 async function start() {
+  setStatus("loading", "Loading…");
   try {
     info = await api.info();
   } catch (error) {
-    if (error.status === 401) return byId("token-dialog").showModal();
-    return tell(error.message);
+    setStatus("failed", error.message);
+    if (error.status === 401) byId("token-dialog").showModal();
+    return;
   }
-  state.weights ??= oneHot(info.layers - 1);
-  if (state.weights.length !== info.layers) state.weights = oneHot(info.layers - 1);
   byId("model").textContent = describeModel(info);
   byId("indexed").textContent = info.indexed_tokens?.toLocaleString("en") ?? "";
-  byId("text").value = state.text;
-  setUpTagger(info.tasks, tell);
-  makeSliders(state.weights.length, (weight, value) => {
+  setUpTagger(info.tasks);
+  makeSliders(info.layers, (weight, value) => {
     if (weight === "gamma") state.gamma = Math.max(0.01, value);
     else state.weights[weight] = value;
-    showVectors();
+    drawLater();
+    record(state, "slider");
     askLater();
   });
-  await read();
+  await restore();
 }
 
-// Get the results for the sentences, then show everything.
-async function read() {
-  const texts = state.text.split("\n").map((line) => line.trim()).filter(Boolean);
-  if (texts.length === 0) return tell("Type one sentence per line.");
-  tell("", true);
+// Show the state that the URL has.
+async function restore() {
+  state = readAddress(location.hash, START);
+  if (state.weights?.length !== info.layers) state.weights = oneHot(info.layers - 1);
+  byId("text").value = state.text;
+  if (found?.text === state.text) show();
+  else await read("start");
+}
+
+// Get the results for the sentences, then show everything. `kind`: see `record`.
+async function read(kind) {
+  reading?.abort(); // the server drops the work of an aborted request
+  reading = new AbortController();
+  const { signal } = reading;
+  const { text } = state;
+  const texts = text.split("\n").map((line) => line.trim()).filter(Boolean);
+  if (texts.length === 0) return clear(kind);
+  setStatus(found ? "busy" : "loading", "Computing…");
   try {
     const [embedded, scored] = await Promise.all([
-      api.embed(texts),
-      info.words ? api.score(texts) : null,
+      api.embed(texts, signal),
+      info.words ? api.score(texts, signal) : null,
     ]);
-    found = arrange(texts, embedded, scored);
+    if (signal.aborted) return;
+    found = { text, ...arrange(texts, embedded, scored) };
   } catch (error) {
-    return tell(error.message);
+    if (!signal.aborted) setStatus("failed", error.message);
+    return;
   }
-  tell("");
+  setStatus("ready");
   show();
+  record(state, kind);
+}
+
+function clear(kind) {
+  found = null;
+  setStatus("empty", "Type one sentence per line, or choose an example.");
+  record(state, kind);
 }
 
 // The sentences of all texts in one list, with the origin of each.
@@ -104,7 +128,6 @@ function showVectors() {
   showMapKey(found.sentences, state.color);
   showChoices(state, view.weights);
   showCalls({ ...view, address: location.origin, hasToken: api.hasToken() });
-  history.replaceState(null, "", addressOf(state));
 }
 
 function showChosen() {
@@ -119,7 +142,7 @@ function showChosen() {
     weights: normalized(),
     info,
     anyWord: state.anyWord,
-  }).catch((error) => tell(error.message));
+  });
 }
 
 function choose(place) {
@@ -129,6 +152,7 @@ function choose(place) {
   showWordChoice(found.words);
   showVectors();
   showChosen();
+  record(state);
   const { sentence, position } = place;
   document.querySelector(`[data-sentence="${sentence}"][data-position="${position}"]`)?.focus();
 }
@@ -136,6 +160,7 @@ function choose(place) {
 function chooseLayer(layer) {
   state.weights = oneHot(layer);
   showVectors();
+  record(state);
   askLater();
   byId("layers").children[layer].focus();
 }
@@ -161,16 +186,31 @@ function describeModel({ model, layers, output_dim, words }) {
   return facts.join(" · ");
 }
 
-function tell(message, isBusy = false) {
+// `status`: "loading", "busy" (results of an earlier text are dimmed), "ready", "failed", "empty".
+function setStatus(status, message = "") {
+  document.body.dataset.status = status;
   byId("message").textContent = message;
-  document.body.toggleAttribute("data-busy", isBusy);
+  byId("results").hidden = !found;
+  byId("results").inert = status !== "ready";
+  byId("results").ariaBusy = String(status === "busy");
 }
 
 // Neighbors depend on the layer weights; wait until a slider stops moving.
 let waiting;
 function askLater() {
   clearTimeout(waiting);
-  waiting = setTimeout(showChosen, 250);
+  waiting = setTimeout(() => found && showChosen(), 250);
+}
+
+// Draw once per frame, however often a slider moves.
+let isDrawing = false;
+function drawLater() {
+  if (isDrawing || !found) return;
+  isDrawing = true;
+  requestAnimationFrame(() => {
+    isDrawing = false;
+    if (found) showVectors();
+  });
 }
 
 let typing;
@@ -178,16 +218,20 @@ byId("text").addEventListener("input", () => {
   clearTimeout(typing);
   state.text = byId("text").value;
   state.chosen = null;
-  typing = setTimeout(read, 400);
+  if (!info) return;
+  if (!state.text.trim()) return read("typing");
+  if (found) setStatus("busy", "Computing…");
+  typing = setTimeout(() => read("typing"), 400);
 });
 byId("examples").append(
-  ...Object.entries(EXAMPLES).map(([word, sentences]) =>
+  ...Object.entries(EXAMPLES).map(([word, senses]) =>
     element("button", {
       type: "button",
       onclick: () => {
-        Object.assign(state, { text: sentences.join("\n"), word, chosen: null });
+        clearTimeout(typing);
+        Object.assign(state, { text: textOf(senses), word, chosen: null });
         byId("text").value = state.text;
-        read();
+        if (info) read();
       },
     }, word),
   ),
@@ -197,13 +241,15 @@ byId("compared-word").addEventListener("change", (event) => {
   state.chosen = found.words.get(state.word)[0];
   showVectors();
   showChosen();
+  record(state);
 });
 onChoices((name, value) => {
   state[name] = value;
   if (name === "anyWord") showChosen();
   else showVectors();
+  record(state);
 });
-window.addEventListener("resize", () => found && showVectors());
+window.addEventListener("resize", drawLater);
 for (const button of document.querySelectorAll("[data-copy]"))
   button.addEventListener("click", async () => {
     const source = button.dataset.copy;
@@ -216,10 +262,5 @@ byId("token-form").addEventListener("submit", () => {
   api.useToken(byId("token").value.trim());
   start();
 });
-window.addEventListener("hashchange", () => {
-  state = { ...readAddress(location.hash, EXAMPLES.bow) };
-  state.weights ??= oneHot(info.layers - 1);
-  byId("text").value = state.text;
-  read();
-});
+window.addEventListener("popstate", () => info && restore());
 start();

@@ -6,9 +6,17 @@ import { compare, cosine, distance, mix } from "./vectors.js";
 
 const isNarrow = matchMedia("(max-width: 34rem)");
 const LAYER_NAMES = ["characters only", "LSTM layer 1", "LSTM layer 2"];
+const MAX_NUMBERS = 16; // a larger table has small cells, with their numbers in tooltips
+const MAX_OCCURRENCES = 80;
+const SHADES = 32; // of a picture
 
 // `view`: { embedded, rows: token numbers, places, sentences, weights, gamma, measure, onlyLayer }
-export function showHeatmap(view, chooseLayer) {
+export function showHeatmap({ rows, places, ...rest }, chooseLayer) {
+  const view = {
+    ...rest,
+    rows: rows.slice(0, MAX_OCCURRENCES),
+    places: places.slice(0, MAX_OCCURRENCES),
+  };
   const layers = Array.from({ length: view.embedded.layers }, (_, layer) => oneHot(layer, view));
   const squares = layers.map((weights) => squareOf(view, weights, 1));
   const square = squareOf(view, view.weights, view.gamma);
@@ -17,6 +25,7 @@ export function showHeatmap(view, chooseLayer) {
     ...squares.map((values, layer) => thumbnail(values, layer, view, heat, chooseLayer)),
   );
   showTable(square, view, heat);
+  showOccurrences(view, places.length);
   showScale(heat, view.measure);
 }
 
@@ -40,16 +49,26 @@ function heatScale(measure, squares) {
   return { cold: high, hot: 0, of: (value) => 1 - value / high };
 }
 
-function thumbnail(values, layer, view, heat, chooseLayer) {
-  const n = values.length;
-  const cells = values.flatMap((row, i) =>
-    row.map((value, j) => {
-      const cell = svg("rect", { x: j, y: i, width: 1.03, height: 1.03, class: "cell" });
-      cell.style.setProperty("--heat", clamp(heat.of(value)));
-      return cell;
+// One path for all cells of a shade: a picture of 60 occurrences has 3,600 cells.
+function pictureOf(values, heat) {
+  const paths = Array.from({ length: SHADES + 1 }, () => "");
+  values.forEach((row, i) =>
+    row.forEach((value, j) => {
+      paths[Math.round(clamp(heat.of(value)) * SHADES)] += `M${j} ${i}h1v1h-1z`;
     }),
   );
-  const picture = svg("svg", { viewBox: `0 0 ${n} ${n}`, "shape-rendering": "crispEdges", "aria-hidden": "true" }, ...cells);
+  const shades = paths.map((path, shade) => {
+    if (!path) return null;
+    const cells = svg("path", { d: path, class: "cell" });
+    cells.style.setProperty("--heat", shade / SHADES);
+    return cells;
+  });
+  const n = values.length;
+  const shape = { viewBox: `0 0 ${n} ${n}`, "shape-rendering": "crispEdges", "aria-hidden": "true" };
+  return svg("svg", shape, ...shades);
+}
+
+function thumbnail(values, layer, view, heat, chooseLayer) {
   const name = layer < LAYER_NAMES.length ? LAYER_NAMES[layer] : `LSTM layer ${layer}`;
   const apart = meanOfPairs(values);
   return element(
@@ -60,7 +79,7 @@ function thumbnail(values, layer, view, heat, chooseLayer) {
       "aria-pressed": String(view.onlyLayer === layer),
       onclick: () => chooseLayer(layer),
     },
-    picture,
+    pictureOf(values, heat),
     element("span", { class: "layer-name" }, `Layer ${layer}`),
     element("span", { class: "layer-note" }, name),
     element("span", { class: "layer-mean" }, `mean ${apart.toFixed(2)}`),
@@ -79,29 +98,25 @@ function showTable(square, view, heat) {
     element("td", {}),
     ...view.places.map((_, k) => element("th", { scope: "col" }, String(k + 1))),
   );
-  const body = square.map((row, i) => {
-    const { sentence, position } = view.places[i];
-    const tokens = view.sentences[sentence];
-    const [first, last] = isNarrow.matches ? [position - 1, position + 1] : [0, tokens.length];
-    const shown = tokens.slice(Math.max(0, first), last);
-    const context = marked(shown, position - Math.max(0, first), 3);
-    return element(
+  const body = square.map((row, i) =>
+    element(
       "tr",
       {},
       element(
         "th",
         { scope: "row" },
         element("span", { class: "number" }, String(i + 1)),
-        element("span", { class: "context" }, ...context),
+        isNarrow.matches ? null : contextOf(view, i, 3),
       ),
-      ...row.map((value, j) => tableCell(value, i === j, heat)),
-    );
-  });
+      ...row.map((value, j) => tableCell(value, i, j, heat)),
+    ),
+  );
   const caption = element(
     "caption",
     { class: "visually-hidden" },
     `Every pair of occurrences of ${view.word} by ${view.measure}`,
   );
+  byId("heatmap").classList.toggle("compact", square.length > MAX_NUMBERS);
   byId("heatmap").replaceChildren(
     caption,
     element("thead", {}, head),
@@ -109,11 +124,29 @@ function showTable(square, view, heat) {
   );
 }
 
-function tableCell(value, isSame, heat) {
-  const amount = clamp(heat.of(value));
+function contextOf({ places, sentences }, i, around) {
+  const { sentence, position } = places[i];
+  const context = marked(sentences[sentence], position, around);
+  return element("bdi", { class: "context", dir: "auto" }, ...context);
+}
+
+// On a phone the table has no space for the contexts: they are a numbered list above it.
+function showOccurrences(view, total) {
+  const isCut = total > view.places.length;
+  byId("occurrences").hidden = !isNarrow.matches;
+  byId("occurrences").replaceChildren(
+    ...view.places.map((_, i) => element("li", {}, contextOf(view, i, 5))),
+  );
+  byId("not-compared").hidden = !isCut;
+  byId("not-compared").textContent = `The first ${view.places.length} of ${total} occurrences.`;
+}
+
+function tableCell(value, i, j, heat) {
   const shown = Math.abs(value) < 10 ? value.toFixed(2) : value.toFixed(1);
-  const cell = element("td", { class: isSame ? "same" : "cell" }, shown);
-  cell.style.setProperty("--heat", amount);
+  const title = `${i + 1} and ${j + 1}: ${shown}`;
+  const number = element("span", {}, shown);
+  const cell = element("td", { class: i === j ? "same" : "cell", title }, number);
+  cell.style.setProperty("--heat", clamp(heat.of(value)));
   return cell;
 }
 

@@ -3,19 +3,22 @@
 import * as api from "./api.js";
 import { byId, element } from "./dom.js";
 
-export function setUpTagger(tasks, tell) {
+export function setUpTagger(tasks) {
   byId("tagger").hidden = tasks.length === 0;
   byId("task").replaceChildren(...tasks.map((task) => element("option", { value: task }, task)));
-  byId("tag").addEventListener("click", async () => {
+  byId("tag").onclick = async () => {
+    const text = byId("tagger-text").value;
+    let message = "";
+    byId("tagged").ariaBusy = "true";
     try {
-      const text = byId("tagger-text").value;
       const { texts } = await api.predict(byId("task").value, [text]);
       showLabels(text, texts[0]);
-      tell("");
     } catch (error) {
-      tell(error.message);
+      message = error.message;
     }
-  });
+    byId("tagger-error").textContent = message;
+    byId("tagged").ariaBusy = "false";
+  };
 }
 
 // The original text, with each labeled span in a box.

@@ -7,26 +7,45 @@ const MANY = 8;
 const AROUND = 12;
 let asked = 0; // late responses are ignored
 
-export async function showWord(view) {
+export function showWord(view) {
   const { tokens, position, score, weights, info, anyWord } = view;
-  const number = ++asked;
   byId("word-sentence").replaceChildren(...marked(tokens, position));
-  byId("word").hidden = false;
-  showSurprise(score, position);
+  showSurprisal(score, position);
   byId("substitutes-part").hidden = !info.words;
   byId("neighbors-part").hidden = byId("static-part").hidden = !info.indexed_tokens;
   byId("no-index").hidden = Boolean(info.indexed_tokens);
-  const unlessLate = (show) => (answer) => number === asked && show(answer);
-  await Promise.all([
-    info.words && api.substitutes(tokens, position, MANY).then(unlessLate(showSubstitutes)),
-    info.indexed_tokens &&
-      api
-        .neighbors(tokens, position, weights, anyWord, MANY)
-        .then(unlessLate((answer) => showNeighbors(answer, tokens[position]))),
-  ]);
+  const number = ++asked;
+  const isLate = () => number !== asked;
+  if (info.words)
+    fill(["substitutes"], api.substitutes(tokens, position, MANY), showSubstitutes, isLate);
+  if (info.indexed_tokens)
+    fill(
+      ["neighbors", "static"],
+      api.neighbors(tokens, position, weights, anyWord, MANY),
+      (answer) => showNeighbors(answer, tokens[position]),
+      isLate,
+    );
 }
 
-function showSurprise(score, position) {
+// Show an answer in the parts of these names, which are dimmed until it is there; or the error.
+async function fill(names, answer, show, isLate) {
+  const parts = names.map((name) => byId(`${name}-part`));
+  for (const part of parts) part.ariaBusy = "true";
+  let message = "";
+  try {
+    const found = await answer;
+    if (isLate()) return;
+    show(found);
+  } catch (error) {
+    if (isLate()) return;
+    message = error.message;
+    for (const name of names) byId(name).replaceChildren();
+  }
+  byId(`${names[0]}-error`).textContent = message;
+  for (const part of parts) part.ariaBusy = "false";
+}
+
+function showSurprisal(score, position) {
   const given = { forward: "before", backward: "after", combined: "before and after" };
   const facts = Object.entries(score?.surprisals ?? {}).flatMap(([reading, bits]) => [
     element("dt", { class: reading }, `given the words ${given[reading]}`),
