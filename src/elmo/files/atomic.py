@@ -5,6 +5,7 @@ its own beside the target, so several processes may write the same target: the l
 killed writer leaves (hidden `.NAME.*.tmp` files) is removed by the next writer of that target.
 """
 
+import errno
 import glob
 import json
 import os
@@ -20,6 +21,11 @@ from elmo.errors import WriteError
 
 # Hidden names beside `NAME`: `.NAME.TOKEN.tmp`, its lock, and a folder that is being replaced.
 SUFFIX, LOCK_SUFFIX, OLD_SUFFIX = ".tmp", ".tmp.lock", ".tmp.old"
+# Another writer that looks for leftovers holds a new lock for a moment: it must have finished
+# before this writer starts.
+LOCK_SECONDS = 60
+# The errors of renaming a folder to one that exists; on Windows that is a denied permission.
+FOLDER_EXISTS = (errno.ENOTEMPTY, errno.EEXIST, *([errno.EACCES] if os.name == "nt" else []))
 
 
 @contextmanager
@@ -90,7 +96,7 @@ def _remove_leftovers(lock_paths: Iterable[Path]) -> None:
         with suppress(OSError), FileLock(lock_path, timeout=0):
             temporary = lock_path.with_suffix("")
             target = temporary.with_name(temporary.name[1:].rsplit(".", 2)[0])
-            _restore(_old_path(temporary), target)
+            _restore(temporary.with_suffix(OLD_SUFFIX), target)
             _remove(temporary)
             _remove(lock_path)
 
@@ -106,7 +112,7 @@ def _marked_as_used(temporary: Path) -> Iterator[None]:
     # On a file system without locks the name is unique still; leftovers are never removed there.
     if temporary.parent.is_dir():  # filelock would make it
         with suppress(OSError):
-            lock.acquire(timeout=0)
+            lock.acquire(timeout=LOCK_SECONDS, poll_interval=0.01)
     try:
         yield
     finally:
@@ -117,32 +123,28 @@ def _marked_as_used(temporary: Path) -> Iterator[None]:
 
 def _replace(temporary: Path, target: Path, *, overwrite: bool) -> None:
     """Rename; a folder cannot be replaced in one step, so the old one is first moved aside."""
-    old = _old_path(temporary)
-    try:
-        while True:
-            try:
-                os.replace(temporary, target)
-                return
-            except OSError:
-                if not (temporary.is_dir() and target.is_dir()):
-                    raise
-            if not overwrite:
-                return
-            _remove(old)
-            with suppress(FileNotFoundError):  # another writer has moved it
-                os.replace(target, old)
-    finally:
-        _restore(old, target)
-
-
-def _old_path(temporary: Path) -> Path:
-    return temporary.with_suffix(OLD_SUFFIX)
+    old = temporary.with_suffix(OLD_SUFFIX)
+    while True:
+        try:
+            os.replace(temporary, target)
+            break
+        except OSError as error:
+            if error.errno not in FOLDER_EXISTS or not temporary.is_dir():
+                _restore(old, target)
+                raise
+        if not overwrite:
+            break
+        _remove(old)
+        with suppress(FileNotFoundError):  # another writer has moved it
+            os.replace(target, old)
+    _remove(old)
 
 
 def _restore(old: Path, target: Path) -> None:
-    """Move a folder back unless a new one has taken its name."""
-    if old.exists() and not target.exists():
-        os.replace(old, target)
+    """Move a folder back unless another one has taken its name."""
+    if not target.exists():
+        with suppress(OSError):  # there is no old one, or another writer was faster
+            os.replace(old, target)
     _remove(old)
 
 
