@@ -96,15 +96,12 @@ class LayerSource:
         """Compute the layers of a data set and write them to its folder."""
         shape = (sum(map(len, sentences)), self.elmo.n_layers, self.elmo.output_dim)
         with atomic_folder(place, overwrite=False) as temporary:
-            array = np.lib.format.open_memmap(
-                temporary / "layers.npy", mode="w+", dtype=np.float16, shape=shape
-            )
-            bar = tqdm(self._embed(sentences), "ELMo", len(sentences), disable=None)
-            end = 0
-            for layers in bar:
-                start, end = end, end + len(layers)
-                array[start:end] = layers
-            array.flush()
+            header = {"descr": "<f2", "fortran_order": False, "shape": shape}
+            # Not through a memory map: writing to one on a full disk kills the process.
+            with (temporary / "layers.npy").open("wb") as file:
+                np.lib.format.write_array_header_1_0(file, header)
+                for layers in tqdm(self._embed(sentences), "ELMo", len(sentences), disable=None):
+                    file.write(layers.tobytes())
 
     def _key(self, sentences: Sequence[tuple[str, ...]]) -> str:
         """What the numbers depend on."""
