@@ -26,11 +26,10 @@ from elmo.models.model_folder import Model, save
 from elmo.network.bilm import BiLM
 from elmo.network.config import preset
 from elmo.text.tokenizer import tokenize
+from elmo.vectors.corpus.chunks import Chunk, NamedFile, SplitFile
 from elmo.vectors.corpus.embed import embed_corpus
-from elmo.vectors.corpus.ray_workers import RayWorkers
-from elmo.vectors.corpus.shards import Shard, Wanted
-from elmo.vectors.corpus.units import Cut, NamedFile, Unit
-from elmo.vectors.corpus.workers import LocalWorkers, Workers
+from elmo.vectors.corpus.shards import EmbedJob, Shard
+from elmo.vectors.corpus.workers import LocalWorkers, RayWorkers, Workers
 
 N_SHARDS = 24  # so many that two workers end at about the same time
 
@@ -51,13 +50,13 @@ class Timed:
         self._workers = workers
         self.done: list[tuple[float, int]] = []
 
-    def cut(self, cut: Cut, files: Sequence[NamedFile]) -> Iterator[list[Unit]]:
-        """Have the workers cut."""
-        return self._workers.cut(cut, files)
+    def split(self, split: SplitFile, files: Sequence[NamedFile]) -> Iterator[list[Chunk]]:
+        """Let the workers split the files."""
+        return self._workers.split(split, files)
 
-    def write(self, wanted: Wanted, units: Sequence[Unit]) -> Iterator[Shard]:
-        """Hand on what the workers give."""
-        for shard in self._workers.write(wanted, units):
+    def write(self, job: EmbedJob, chunks: Sequence[Chunk]) -> Iterator[Shard]:
+        """Let the workers write the shards."""
+        for shard in self._workers.write(job, chunks):
             self.done.append((time.perf_counter(), shard.n_tokens))
             yield shard
 

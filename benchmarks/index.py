@@ -21,10 +21,10 @@ from typing import Any
 import numpy as np
 
 from elmo import Elmo
-from elmo.files.text_files import find_shards
+from elmo.files.text_files import find_text_files
 from elmo.inference.occurrence import Occurrence
 from elmo.search.build import build_index
-from elmo.search.index import MOST_COMPARED, Neighbor, WordIndex
+from elmo.search.index import MAX_COMPARED, Neighbor, WordIndex
 from elmo.search.neighbors import search
 from elmo.text.lines import read_sentences
 
@@ -108,8 +108,8 @@ def by_frequency(queries: Sequence[Query], index: WordIndex, n: int) -> dict[str
     width = queries[0].layers.shape[-1]
     limits = {
         "rare": (K, 1000),
-        "often": (1000, MOST_COMPARED // width),
-        "frequent": (MOST_COMPARED // width, 10**12),
+        "often": (1000, MAX_COMPARED // width),
+        "frequent": (MAX_COMPARED // width, 10**12),
     }
     found: dict[str, list[Query]] = {name: [] for name in limits}
     counts = {word: index.count(word) for word in {query.occurrence.word for query in queries}}
@@ -189,7 +189,7 @@ def measure_search(
     queries = list(all_queries[N_WARM_UP : N_WARM_UP + n])
     any_word = lambda query: query.nearest(index, any_word=True)  # noqa: E731
     yield "any word, files not yet in memory", milliseconds(any_word, all_queries[:N_WARM_UP])
-    exact = WordIndex(folder, elmo, most_compared=2**60)
+    exact = WordIndex(folder, elmo, max_compared=2**60)
     found = recall(queries, index, exact, any_word=True)  # which also warms up
     yield "any word", {**milliseconds(any_word, queries), "recall": found}
     compared = milliseconds(lambda query: query.nearest(exact, any_word=True), queries[:50])
@@ -230,7 +230,7 @@ def main() -> None:
     elmo = Elmo.load(settings.model)
     with tempfile.TemporaryDirectory() as name:
         folder = settings.folder or Path(name) / "index"
-        text = Text(read_sentences(find_shards(settings.text)), settings.words)
+        text = Text(read_sentences(find_text_files(settings.text)), settings.words)
         build = measure_build(elmo, text, folder)
         for key, value in build.items():
             print(f"{key.replace('_', ' '):30} {value:12,.0f}")

@@ -125,5 +125,5 @@ def test_a_text_that_is_missing_or_empty_is_refused_and_leaves_no_index(refused,
 
 def test_a_folder_without_an_index_is_refused(refused, folder, tmp_path):
     line = refused("neighbors", "a *bow*", "--text", tmp_path, "-m", folder)
-    assert "not a whole index" in line
+    assert "not a complete index" in line
     assert "elmo index" in line

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elmo.files.mapped_jsonl import KeptLines, new_lines
+from elmo.files.mapped_jsonl import MappedJsonLines, mapped_jsonl_writer
 
 # Words of any kind: line ends, quotation marks, half characters.
 WORDS = st.text(st.characters(codec=None), min_size=1, max_size=5)
@@ -13,10 +13,10 @@ WORDS = st.text(st.characters(codec=None), min_size=1, max_size=5)
 @given(values=st.lists(st.lists(WORDS, min_size=1), min_size=1))
 def test_what_was_appended_is_read(values, tmp_path_factory):
     path = tmp_path_factory.mktemp("lines") / "values.jsonl"
-    with new_lines(path) as append:
+    with mapped_jsonl_writer(path) as append:
         for value in values:
             append(value)
-    kept = KeptLines(path)
+    kept = MappedJsonLines(path)
     assert list(kept) == values
     assert kept[-1] == values[-1]
     assert kept[1:] == values[1:]
@@ -25,9 +25,9 @@ def test_what_was_appended_is_read(values, tmp_path_factory):
 
 
 def test_a_file_that_ends_early_is_refused(tmp_path):
-    with new_lines(tmp_path / "words.jsonl") as append:
+    with mapped_jsonl_writer(tmp_path / "words.jsonl") as append:
         append("bow")
         append("arrow")
     (tmp_path / "words.jsonl").write_text('"bow"\n')
     with pytest.raises(ValueError, match="has 6 bytes instead of 14"):
-        KeptLines(tmp_path / "words.jsonl")
+        MappedJsonLines(tmp_path / "words.jsonl")

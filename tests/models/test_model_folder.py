@@ -182,14 +182,14 @@ def test_a_folder_that_is_not_a_model_s_is_left_as_it_is(tmp_path, model, name):
     place = tmp_path / "mine"
     place.mkdir()
     (place / name).write_text("precious")
-    with pytest.raises(CheckpointError, match=f"holds '{name}'.*name another folder"):
+    with pytest.raises(CheckpointError, match=f"contains '{name}'; expected a new folder"):
         model_folder.save(place, model)
     assert [path.name for path in tmp_path.rglob("*")] == ["mine", name]
 
 
 def test_a_model_folder_with_something_else_in_it_is_left_as_it_is(folder, model):
     (folder / "notes.txt").write_text("precious")
-    with pytest.raises(CheckpointError, match=r"holds 'notes\.txt'"):
+    with pytest.raises(CheckpointError, match=r"contains 'notes\.txt'"):
         model_folder.save(folder, model)
     assert (folder / "notes.txt").read_text() == "precious"
 
@@ -269,7 +269,7 @@ def test_a_config_that_is_none_is_told(folder, text):
 @pytest.mark.parametrize("n_bytes", [0, 7, 100, 3000])
 def test_broken_weights_are_told(folder, n_bytes):
     (folder / WEIGHTS).write_bytes((folder / WEIGHTS).read_bytes()[:n_bytes])
-    assert "model.safetensors: not a whole safetensors file" in refused(folder)
+    assert "model.safetensors: not a complete safetensors file" in refused(folder)
 
 
 def test_missing_weights_are_told(folder):

@@ -8,9 +8,9 @@ import pytest
 
 from elmo.errors import DataError
 from elmo.files import text_files
-from elmo.files.text_files import find_shards, read_blocks
+from elmo.files.text_files import find_text_files, read_blocks
 from elmo.pretraining import corpus
-from elmo.pretraining.corpus import build_cache, map_in_order
+from elmo.pretraining.corpus import build_cache
 
 TEXT = "the cat sat .\na dog ran off .\n\nthe end <S> x\n"
 
@@ -26,7 +26,7 @@ def folder(tmp_path):
 
 
 def build(folder, pattern="*.txt*", lines="tokens"):
-    found = find_shards(str(folder / pattern))
+    found = find_text_files(str(folder / pattern))
     return build_cache(found, folder / "cache", lines)
 
 
@@ -111,20 +111,6 @@ def test_rare_words_are_forgotten_when_there_are_too_many(tmp_path, monkeypatch)
     assert build(tmp_path).vocabulary().words[3:] == ("often",)
 
 
-def test_map_in_order_reads_only_a_little_ahead():
-    taken = []
-
-    def items():
-        for number in range(100):
-            taken.append(number)
-            yield number
-
-    results = map_in_order(abs, items(), 2)
-    assert [next(results) for _ in range(3)] == [0, 1, 2]
-    assert len(taken) <= 10
-    results.close()
-
-
 @pytest.mark.parametrize(
     ("content", "name", "message"),
     [
@@ -151,12 +137,12 @@ def test_a_truncated_archive_is_an_error_not_a_shorter_corpus(tmp_path):
 def test_a_folder_stands_for_its_texts(folder):
     (folder / "notes.md").write_text("not of the corpus")
     (folder / "more").mkdir()
-    assert find_shards(str(folder)) == find_shards(str(folder / "*.txt*"))
+    assert find_text_files(str(folder)) == find_text_files(str(folder / "*.txt*"))
 
 
 def test_a_glob_without_files_is_an_error(tmp_path):
     with pytest.raises(DataError, match="no file matches"):
-        find_shards(str(tmp_path / "*.txt"))
+        find_text_files(str(tmp_path / "*.txt"))
 
 
 def test_frequencies_are_shares_of_all_positions(folder):

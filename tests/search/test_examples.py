@@ -5,7 +5,7 @@ import pytest
 
 from elmo.errors import ConfigError
 from elmo.inference.occurrence import Occurrence
-from elmo.search.build import passing_index
+from elmo.search.build import temporary_index
 from elmo.search.examples import MOST_SENTENCES_WITH_A_WORD, ExampleIndex, default_sentences
 from elmo.search.neighbors import find_neighbors, open_index
 
@@ -23,7 +23,7 @@ def test_it_finds_what_an_index_of_all_sentences_finds(elmo, corpus, layers, any
     occurrence = Occurrence(["They", "drew", "a", "Bow", "."], 3)
     ask = {"layers": layers, "any_word": any_word}
     found = find_neighbors(elmo, ExampleIndex(elmo, corpus), occurrence, 5, **ask)
-    expected = find_neighbors(elmo, passing_index(elmo, corpus), occurrence, 5, **ask)
+    expected = find_neighbors(elmo, temporary_index(elmo, corpus), occurrence, 5, **ask)
     # The same but for rounding: an index keeps half of each number.
     similarities = [neighbor.similarity for neighbor in found.in_context]
     assert similarities == pytest.approx(

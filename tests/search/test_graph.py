@@ -41,12 +41,12 @@ def folder(model, sentences, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def exact(folder, model):
-    return WordIndex(folder, model, most_compared=10**9)
+    return WordIndex(folder, model, max_compared=10**9)
 
 
 @pytest.fixture(scope="module")
 def by_graph(folder, model):
-    return WordIndex(folder, model, most_compared=0)
+    return WordIndex(folder, model, max_compared=0)
 
 
 def places(found):
@@ -91,7 +91,7 @@ def test_a_word_that_the_text_lacks_is_not_found(model, sentences, by_graph):
 
 def test_any_word_is_searched_by_the_layers_that_are_linked(model, sentences, by_graph, exact):
     layers, word, _ = next(occurrences(model, sentences))
-    with pytest.raises(ConfigError, match="not what the graph"):
+    with pytest.raises(ConfigError, match="the mix of the graph"):
         by_graph.nearest(layers, 5, mix="average")
     found = by_graph.nearest(layers, 5, mix="average", word=word)
     assert places(found) == places(exact.nearest(layers, 5, mix="average", word=word))
@@ -102,7 +102,7 @@ def test_any_word_is_searched_by_the_layers_that_are_linked(model, sentences, by
 def test_a_graph_of_other_layers_finds_by_them(model, sentences, tmp_path):
     mix = [0.5, 0.2, 0.3]
     build_index(model, sentences, tmp_path, layers=mix, graph_from=0)
-    by_graph = WordIndex(tmp_path, model, most_compared=0)
+    by_graph = WordIndex(tmp_path, model, max_compared=0)
     exact = WordIndex(tmp_path, model)
     n_found = 0
     for layers, _, _ in occurrences(model, sentences[:20]):
@@ -112,11 +112,11 @@ def test_a_graph_of_other_layers_finds_by_them(model, sentences, tmp_path):
     assert n_found >= 0.98 * 200
 
 
-@pytest.mark.parametrize("n_rows_at_most", [None, 300, 1])
-def test_several_graphs_are_searched_as_one(tmp_path, n_rows_at_most):
+@pytest.mark.parametrize("max_rows", [None, 300, 1])
+def test_several_graphs_are_searched_as_one(tmp_path, max_rows):
     vectors = np.random.default_rng(3).normal(size=(1000, 16)).astype(np.float32)
-    write_graphs(tmp_path, np.split(vectors, 10), n_rows_at_most)
-    n_graphs = {None: 1, 300: 4, 1: 10}[n_rows_at_most]
+    write_graphs(tmp_path, np.split(vectors, 10), max_rows)
+    n_graphs = {None: 1, 300: 4, 1: 10}[max_rows]
     assert len(list(tmp_path.glob("graph-*.usearch"))) == n_graphs
     graph = WordGraph(tmp_path, np.array([0, 1]), 1000)
     unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
@@ -137,7 +137,7 @@ def test_half_a_graph_is_refused(model, sentences, tmp_path, n_kept):
     path.unlink()
     if n_kept is not None:
         path.write_bytes(content[:n_kept])
-    with pytest.raises(CheckpointError, match="not a whole index"):
+    with pytest.raises(CheckpointError, match="not a complete index"):
         WordIndex(tmp_path, model)
 
 

@@ -11,7 +11,7 @@ from elmo.api import Elmo
 from elmo.errors import CheckpointError, ConfigError, DataError
 from elmo.inference.occurrence import Occurrence
 from elmo.models.model_folder import Model
-from elmo.search.build import build_index, passing_index
+from elmo.search.build import build_index, temporary_index
 from elmo.search.index import WordIndex
 from elmo.search.neighbors import find_neighbors, open_index
 from tests.conftest import CORPUS, TINY_OPTIONS
@@ -28,7 +28,7 @@ def model():
 
 @pytest.fixture(scope="module")
 def index(model):
-    return passing_index(model, SENTENCES)
+    return temporary_index(model, SENTENCES)
 
 
 def cosine(one, two):
@@ -78,7 +78,7 @@ def test_words_without_context_are_compared_by_layer_0_alone(model, index):
 
 
 def test_the_sentence_itself_and_doubles_are_left_out(model):
-    index = passing_index(model, [*SENTENCES, *SENTENCES, list(ASKED.tokens)])
+    index = temporary_index(model, [*SENTENCES, *SENTENCES, list(ASKED.tokens)])
     found = find_neighbors(model, index, ASKED, 100)
     sentences = [tuple(neighbor.occurrence.tokens) for neighbor in found.in_context]
     assert len(sentences) == len(set(sentences)) == 5
@@ -86,7 +86,7 @@ def test_the_sentence_itself_and_doubles_are_left_out(model):
 
 
 def test_capital_letters_do_not_make_another_word(model):
-    index = passing_index(model, [["Bow", "down"], ["a", "BOW"], ["bowl"]])
+    index = temporary_index(model, [["Bow", "down"], ["a", "BOW"], ["bowl"]])
     found = find_neighbors(model, index, ASKED, 10)
     assert sorted(n.occurrence.word for n in found.in_context) == ["BOW", "Bow"]
     assert "Bow" not in [word.word for word in found.without_context]
@@ -133,7 +133,7 @@ def test_half_an_index_is_refused(model, tmp_path, missing):
     build_index(model, SENTENCES, tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(FILES)
     (tmp_path / missing).unlink()
-    with pytest.raises(CheckpointError, match="not a whole index"):
+    with pytest.raises(CheckpointError, match="not a complete index"):
         WordIndex(tmp_path, model)
 
 
@@ -142,7 +142,7 @@ def test_an_index_with_a_file_that_ends_early_is_refused(model, tmp_path, cut):
     build_index(model, SENTENCES, tmp_path)
     content = (tmp_path / cut).read_bytes()
     (tmp_path / cut).write_bytes(content[: len(content) // 2])
-    with pytest.raises(CheckpointError, match="not a whole index"):
+    with pytest.raises(CheckpointError, match="not a complete index"):
         WordIndex(tmp_path, model)
 
 
@@ -179,7 +179,7 @@ def test_a_build_that_is_killed_leaves_nothing_that_looks_whole(model, tmp_path)
     assert process.exitcode == -signal.SIGKILL
     (left,) = tmp_path.glob("*.tmp")
     for path in (left, folder):
-        with pytest.raises(CheckpointError, match="not a whole index"):
+        with pytest.raises(CheckpointError, match="not a complete index"):
             WordIndex(path, model)
     assert len(build_index(model, SENTENCES, folder)) == sum(map(len, SENTENCES))
     assert list(tmp_path.iterdir()) == [folder]
@@ -187,7 +187,7 @@ def test_a_build_that_is_killed_leaves_nothing_that_looks_whole(model, tmp_path)
 
 def test_a_folder_that_holds_something_else_is_not_overwritten(model, tmp_path):
     (tmp_path / "letters.txt").write_text("Dear")
-    with pytest.raises(DataError, match="holds something else"):
+    with pytest.raises(DataError, match="not an index"):
         build_index(model, SENTENCES, tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["letters.txt"]
 
@@ -214,9 +214,9 @@ def test_a_text_file_is_split_into_sentences(model, tmp_path):
     assert len(index) == 15
 
 
-def test_a_passing_index_leaves_no_folder(model, monkeypatch, tmp_path):
+def test_a_temporary_index_leaves_no_folder(model, monkeypatch, tmp_path):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    index = passing_index(model, SENTENCES)
+    index = temporary_index(model, SENTENCES)
     assert len(list(tmp_path.iterdir())) == 1
     del index
     assert list(tmp_path.iterdir()) == []

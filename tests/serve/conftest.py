@@ -13,7 +13,7 @@ import torch
 from elmo.api import Elmo
 from elmo.models.model_folder import Model
 from elmo.network.softmax import build_head
-from elmo.search.build import passing_index
+from elmo.search.build import temporary_index
 from elmo.serve.config import Limits, ServeConfig
 from elmo.serve.operations import Service
 from elmo.serve.run import build_server, listen
@@ -78,7 +78,7 @@ def task():
 @pytest.fixture(scope="session")
 def service(model):
     """A model with an index and a task model."""
-    index = passing_index(model, SENTENCES)
+    index = temporary_index(model, SENTENCES)
     return Service(model, "tiny", index, {"ner": Capitals()})
 
 

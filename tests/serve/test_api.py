@@ -129,12 +129,12 @@ def test_without_a_text_neighbors_are_of_the_packages_own_sentences(model):
 
 def test_layers_that_the_graph_of_a_large_text_does_not_link_are_refused(model, tmp_path):
     build_index(model, SENTENCES, tmp_path, graph_from=0)
-    index = WordIndex(tmp_path, model, most_compared=0)
+    index = WordIndex(tmp_path, model, max_compared=0)
     with running(Service(model, "tiny", index)) as (address, _):
         ask = {**ASK, "any_word": True}
         assert len(httpx.post(f"{address}/api/neighbors", json=ask).json()["in_context"]) > 0
         answer = httpx.post(f"{address}/api/neighbors", json={**ask, "layers": "average"})
-    assert "not what the graph" in refused(answer, 422)
+    assert "the mix of the graph" in refused(answer, 422)
 
 
 def test_a_task_labels_every_word_of_a_page(client):

@@ -39,13 +39,13 @@ def index(
     TEXT is a file, a folder or a glob of files: plain, .gz or .xz.
     """
     from elmo.api import Elmo
-    from elmo.files.text_files import find_shards
+    from elmo.files.text_files import find_text_files
     from elmo.search.build import GRAPH_FROM, build_index
     from elmo.text.lines import read_sentences
 
     made = build_index(
         Elmo.load(model),
-        read_sentences(find_shards(text), lines),
+        read_sentences(find_text_files(text), lines),
         out,
         layers=layers,
         graph_from=None if exact else GRAPH_FROM,

@@ -1,7 +1,7 @@
-"""Lists on disk that are never in memory: a JSON value a line, and where each line starts.
+"""Lists on disk that are read by memory map: one JSON value per line, and the offset of each line.
 
-In: words, or sentences of tokens, one after the other. Out: a sequence that reads each by its
-number from a memory map.
+In: values such as words or lists of tokens, one after the other. Out: `NAME.jsonl` and
+`NAME.starts`, and a sequence that reads single values from them.
 """
 
 import json
@@ -16,14 +16,14 @@ import numpy as np
 Value = TypeVar("Value")
 
 
-class KeptLines(Sequence[Value], Generic[Value]):
-    """The values that `new_lines` wrote to a path."""
+class MappedJsonLines(Sequence[Value], Generic[Value]):
+    """The values that `mapped_jsonl_writer` wrote."""
 
     def __init__(self, path: Path) -> None:
-        """Map the file; raises OSError or ValueError if it is not all there."""
+        """Map the file; raises OSError or ValueError if it is incomplete."""
         with path.open("rb") as file:
             self._text = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        # One more than there are lines: the end.
+        # One more entry than there are lines: the end of the file.
         self._starts = np.memmap(_starts_path(path), np.int64, "r").view(np.ndarray)
         if self._starts[-1] != len(self._text):
             raise ValueError(
@@ -39,18 +39,18 @@ class KeptLines(Sequence[Value], Generic[Value]):
     def __getitem__(self, number: slice) -> list[Value]: ...
 
     def __getitem__(self, number: int | slice) -> Value | list[Value]:
-        """One value, or a list of some."""
+        """One value, or a list of several."""
         if isinstance(number, slice):
             return [self[k] for k in range(*number.indices(len(self)))]
-        place = range(len(self))[number]  # counts from the end and refuses as a list does
-        start, stop = self._starts[place : place + 2].tolist()
+        line = range(len(self))[number]  # negative numbers and IndexError as with a list
+        start, stop = self._starts[line : line + 2].tolist()
         value: Value = json.loads(self._text[start:stop])
         return value
 
 
 @contextmanager
-def new_lines(path: Path) -> Iterator[Callable[[object], None]]:
-    """Give what appends a value to a new file, and have all of them written at the end."""
+def mapped_jsonl_writer(path: Path) -> Iterator[Callable[[object], None]]:
+    """Give a function that appends a value to a new file."""
     n_bytes = 0
     with path.open("wb") as text, _starts_path(path).open("wb") as starts:
 

@@ -1,7 +1,7 @@
-"""A model in memory, and its folder: config.json, model.safetensors, vocab.txt, README.md.
+"""Save and load model folders: config.json, model.safetensors, vocab.txt, README.md.
 
-In: a `BiLM`, with its head and vocabulary if there are any. Out: a folder that is whole or not
-there at all; and back. The format has a version; a newer one is refused, not guessed at.
+In: a `BiLM`, with its head and output vocabulary if it has them. Out: a folder, written atomically;
+and back. The format has a version; a newer version is refused.
 """
 
 import json
@@ -29,7 +29,7 @@ CONFIG, WEIGHTS, VOCABULARY, CARD = "config.json", "model.safetensors", "vocab.t
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class HeadSettings:
-    """What a model's head is."""
+    """The kind and size of a model's head."""
 
     kind: HeadKind
     n_words: int
@@ -52,7 +52,7 @@ class Mix:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ModelSettings:
-    """What a model's config.json says."""
+    """The content of a model's config.json."""
 
     format_version: int = FORMAT_VERSION
     bilm: BiLMConfig
@@ -62,7 +62,7 @@ class ModelSettings:
 
 @dataclass(frozen=True)
 class Model:
-    """A biLM, and what it needs to predict words where it has that."""
+    """A biLM, with the head and the vocabulary that predict words if it has them."""
 
     bilm: BiLM
     head: Head | None = None
@@ -77,7 +77,7 @@ def save(
     card: str | None = None,
     dtype: torch.dtype = torch.float32,
 ) -> None:
-    """Write a model folder; an older model in its place is replaced only when this one is whole."""
+    """Write a model folder; an older model is replaced when the new one is complete."""
     _check_replaceable(folder)
     state = {f"bilm.{name}": tensor for name, tensor in model.bilm.state_dict().items()}
     head = None
@@ -119,7 +119,7 @@ def load(folder: Path) -> Model:
 def assemble(
     config: BiLMConfig, state: Mapping[str, Tensor], where: str, lexicon: Lexicon | None = None
 ) -> BiLM:
-    """A network with these weights, none of which is first filled with random numbers."""
+    """A network with these weights, without initializing random ones first."""
     with torch.device("meta"):
         bilm = BiLM(config, lexicon)
     fill(bilm, state, where)
@@ -127,7 +127,7 @@ def assemble(
 
 
 def fill(module: nn.Module, state: Mapping[str, Tensor], where: str) -> None:
-    """Give a module its weights after a check that every one is there and fits."""
+    """Set the weights of a module after a check of their names and shapes."""
     expected = {name: tuple(tensor.shape) for name, tensor in module.state_dict().items()}
     found = {name: tuple(tensor.shape) for name, tensor in state.items()}
     for name in expected | found:
@@ -145,7 +145,7 @@ def fill(module: nn.Module, state: Mapping[str, Tensor], where: str) -> None:
 
 
 def is_model_folder(folder: Path) -> bool:
-    """Whether a folder looks like one of ours."""
+    """Whether a folder has the files of a model."""
     return (folder / CONFIG).is_file() and (folder / WEIGHTS).is_file()
 
 
@@ -156,30 +156,30 @@ def read_settings(folder: Path) -> ModelSettings:
         settings = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         raise CheckpointError(
-            f"{path}: cannot be read ({error}); expected a model's settings; name a model folder"
+            f"{path}: cannot be read ({error}); expected the settings of a model"
         ) from error
     version = settings.get("format_version") if isinstance(settings, dict) else None
     if type(version) is not int or not 1 <= version <= FORMAT_VERSION:
         raise CheckpointError(
             f"{path}: format_version is {version!r}, expected at most {FORMAT_VERSION}; "
-            "upgrade this package, or name a model folder"
+            "a newer version needs a newer release of this package"
         )
     return from_mapping(ModelSettings, settings, str(path))
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
-    """Write a safetensors file; a failure is an OSError, as of any other file."""
+    """Write a safetensors file; failures are OSErrors, as for other files."""
     path.touch()
     mode = path.stat().st_mode
     try:
         save_file({name: t.detach().cpu().contiguous() for name, t in tensors.items()}, path)
     except SafetensorError as error:
         raise OSError(str(error)) from error
-    path.chmod(mode)  # safetensors gives other users no access, whatever the umask says
+    path.chmod(mode)  # safetensors ignores the umask: it gives other users no access
 
 
 def default_card(model: Model) -> str:
-    """A model card that says what can be said without knowing the text it learned from."""
+    """A model card with what is known without the training text."""
     config, lstm = model.bilm.config, model.bilm.config.lstm
     words = "no head" if model.vocabulary is None else f"{len(model.vocabulary):,} output words"
     return (
@@ -205,15 +205,13 @@ def _read_tensors(path: Path) -> dict[str, Tensor]:
     try:
         return load_file(path)
     except (OSError, SafetensorError) as error:
-        raise CheckpointError(
-            f"{path}: not a whole safetensors file ({error}); fetch or copy it again"
-        ) from error
+        raise CheckpointError(f"{path}: not a complete safetensors file ({error})") from error
 
 
 def _split(
     state: Mapping[str, Tensor], parts: set[str], where: str
 ) -> dict[str, dict[str, Tensor]]:
-    """The tensors of each part of a model, by their names in it."""
+    """The tensors of each part of a model, by their names in that part."""
     split: dict[str, dict[str, Tensor]] = {part: {} for part in parts}
     for name, tensor in state.items():
         part, _, name_in_part = name.partition(".")
@@ -233,6 +231,5 @@ def _check_replaceable(folder: Path) -> None:
     others = sorted({p.name for p in folder.iterdir()} - ours) if folder.is_dir() else ["a file"]
     if others:
         raise CheckpointError(
-            f"{folder}: holds {others[0]!r}, expected an older model or nothing; it is left as it "
-            "is; name another folder"
+            f"{folder}: contains {others[0]!r}; expected a new folder, or a model to be replaced"
         )

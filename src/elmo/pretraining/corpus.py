@@ -8,18 +8,14 @@ It is built beside its place and renamed when whole; memory does not grow with t
 import hashlib
 import json
 import mmap
-import multiprocessing
 import os
-import sys
-from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +23,7 @@ from tqdm import tqdm
 
 from elmo.errors import DataError
 from elmo.files.atomic import atomic_folder
+from elmo.files.parallel import map_in_order
 from elmo.files.text_files import BLOCK_CHARACTERS, read_blocks
 from elmo.text.lines import LineFormat, split_line
 from elmo.text.vocabulary import BEGIN, END, UNKNOWN, Vocabulary
@@ -37,8 +34,6 @@ FORMAT = 2
 # than once in some ten million others can be lost, and those never reach a vocabulary.
 MOST_WORDS = 4_000_000
 
-Item = TypeVar("Item")
-Result = TypeVar("Result")
 IntegerArray = npt.NDArray[np.int64]
 
 
@@ -206,26 +201,6 @@ class _WordCounter:
         with path.open("w", encoding="utf-8", newline="\n") as file:
             for word, count in sorted(self._counts.items(), key=lambda pair: (-pair[1], pair[0])):
                 file.write(f"{count} {word}\n")
-
-
-def map_in_order(
-    function: Callable[[Item], Result], items: Iterable[Item], n_workers: int
-) -> Iterator[Result]:
-    """Like `map`, by several processes; reads only a few items ahead of what is taken."""
-    if n_workers == 1:
-        yield from map(function, items)
-        return
-    # A forked child needs no import guard in the caller's script and starts at once; it touches
-    # neither torch nor threads. Other systems have no safe fork.
-    context = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
-    with ProcessPoolExecutor(n_workers, mp_context=context) as pool:
-        pending: deque[Future[Result]] = deque()
-        for item in items:
-            pending.append(pool.submit(function, item))
-            if len(pending) > 2 * n_workers:
-                yield pending.popleft().result()
-        while pending:
-            yield pending.popleft().result()
 
 
 def _workers(shards: Sequence[Path]) -> int:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import torch
 
 from elmo.errors import CheckpointError, DataError
-from elmo.files.text_files import find_shards
+from elmo.files.text_files import find_text_files
 from elmo.models.model_folder import Model
 from elmo.network.bilm import BiLM
 from elmo.network.softmax import Head
@@ -99,7 +99,7 @@ def measure_text(model: Model, pattern: str, lines: LineFormat = "paragraphs") -
             "the model has no head, expected one to predict words; give the official softmax and "
             "vocabulary, or train a head with `elmo finetune`"
         )
-    sentences = read_sentences(find_shards(pattern), lines)
+    sentences = read_sentences(find_text_files(pattern), lines)
     return measure(model.bilm, model.head, InputOutputEncoder.of(model), sentences)
 
 

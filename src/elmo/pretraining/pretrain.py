@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 
 from elmo.errors import DataError
-from elmo.files.text_files import find_shards
+from elmo.files.text_files import find_text_files
 from elmo.models.model_folder import Model
 from elmo.network.bilm import BiLM
 from elmo.network.softmax import build_head
@@ -37,8 +37,8 @@ def open_texts(
     """Split the texts of two globs into words, unless that was done before."""
     with processes.first_before_others():
         return Texts(
-            build_cache(find_shards(train), cache, lines),
-            build_cache(find_shards(heldout), cache, lines),
+            build_cache(find_text_files(train), cache, lines),
+            build_cache(find_text_files(heldout), cache, lines),
         )
 
 

@@ -1,10 +1,9 @@
-"""Text to an index of its words in context, in one stream.
+"""Build an index of words in context from a stream of sentences.
 
-In: a model and any number of sentences. Out: a folder for `WordIndex`. Memory does not grow with
-the text but for its distinct words; a build that ends early leaves no folder.
+In: a model and any number of sentences. Out: a folder for `WordIndex`, written atomically. Only the
+distinct words of the text are kept in memory.
 """
 
-import json
 import tempfile
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
@@ -17,8 +16,8 @@ from tqdm import tqdm
 
 from elmo.api import Elmo
 from elmo.errors import DataError
-from elmo.files.atomic import atomic_folder
-from elmo.files.mapped_jsonl import new_lines
+from elmo.files.atomic import atomic_folder, write_json
+from elmo.files.mapped_jsonl import mapped_jsonl_writer
 from elmo.inference.results import Layers
 from elmo.search.graph import require_usearch, write_graphs
 from elmo.search.index import FIRST_TOKENS, SENTENCES, SETTINGS, WordIndex, index_settings, one_mix
@@ -26,7 +25,7 @@ from elmo.search.vectors import ROWS_AT_ONCE, IndexedVectors, new_vectors
 from elmo.search.words import write_words
 from elmo.text.batches import number_words
 
-# A smaller text is compared as a whole in some milliseconds.
+# All words of a smaller text are compared in some milliseconds.
 GRAPH_FROM = 20_000
 
 Array = NDArray[Any]
@@ -41,32 +40,28 @@ def build_index(
     layers: Layers = "top",
     graph_from: int | None = GRAPH_FROM,
 ) -> WordIndex:
-    """Embed all sentences and keep their words in a folder, in place of an index that is there.
+    """Embed all sentences and write an index of their words; an older index is replaced.
 
-    A text of `graph_from` words or more gets a graph that links one mix of their layers.
+    A text of `graph_from` words or more gets a search graph over one mix of the layers.
     """
     weights = one_mix(layers, elmo.n_layers)
     if folder.exists() and not (folder / SETTINGS).exists() and not _is_empty(folder):
         raise DataError(
-            f"{folder}: holds something else, expected a new folder or an old index; "
-            "name another one"
+            f"{folder}: not an index; expected a new folder, or an index to be replaced"
         )
     with atomic_folder(folder) as temporary:
         words = _write_tokens(elmo, sentences, temporary, graph_from)
         write_words(temporary, words, elmo.embedder)
-        vectors = IndexedVectors.open(temporary, elmo.bilm.config)
-        has_graph = graph_from is not None and len(vectors.word_of) >= graph_from
-        if has_graph:
-            write_graphs(temporary, _mixes(vectors, weights))
+        has_graph = _write_graph(temporary, elmo, weights, graph_from)
         settings = index_settings(elmo.bilm) | {"layers": weights.tolist() if has_graph else None}
-        (temporary / SETTINGS).write_text(json.dumps(settings, indent=2) + "\n")
+        write_json(temporary / SETTINGS, settings)
     return WordIndex(folder, elmo)
 
 
-def passing_index(elmo: Elmo, sentences: Iterable[Tokens]) -> WordIndex:
-    """An index in a folder of its own, which is removed when the index is no longer used."""
+def temporary_index(elmo: Elmo, sentences: Iterable[Tokens]) -> WordIndex:
+    """An index in a temporary folder, which is removed when the index is no longer used."""
     folder = tempfile.TemporaryDirectory(prefix="elmo-index-", ignore_cleanup_errors=True)
-    # Without a graph: it would take longer to make than a few searches without it.
+    # Without a graph: building one takes longer than a few searches without it.
     index = build_index(elmo, sentences, Path(folder.name) / "index", graph_from=None)
     weakref.finalize(index, folder.cleanup)
     return index
@@ -75,11 +70,11 @@ def passing_index(elmo: Elmo, sentences: Iterable[Tokens]) -> WordIndex:
 def _write_tokens(
     elmo: Elmo, sentences: Iterable[Tokens], folder: Path, graph_from: int | None
 ) -> Iterable[str]:
-    """Write sentences and the vectors of their tokens; give the distinct words as they came."""
+    """Write sentences and the vectors of their tokens; returns the distinct words in order."""
     numbers: dict[str, int] = {}
     n_tokens = 0
     with (
-        new_lines(folder / SENTENCES) as append,
+        mapped_jsonl_writer(folder / SENTENCES) as append,
         new_vectors(folder, elmo.n_layers - 1) as put,
         (folder / FIRST_TOKENS).open("wb") as first_tokens,
         tqdm(desc="embedding", unit=" words", unit_scale=True, disable=None) as bar,
@@ -92,15 +87,26 @@ def _write_tokens(
             n_tokens += len(tokens)
             bar.update(len(tokens))
             if graph_from is not None and n_tokens >= graph_from:
-                require_usearch()  # now, not when all of the text has been read
+                require_usearch()  # before the rest of the text is embedded
         first_tokens.write(n_tokens.to_bytes(8, "little"))
     if not n_tokens:
-        raise DataError("no words to index, expected text; name a file that holds some")
+        raise DataError("no words to index; expected text")
     return numbers
 
 
+def _write_graph(folder: Path, elmo: Elmo, weights: Array, graph_from: int | None) -> bool:
+    """Write a graph if the text is long enough. Closes its memory maps, so that the folder can be
+    renamed on Windows.
+    """
+    vectors = IndexedVectors.open(folder, elmo.bilm.config)
+    has_graph = graph_from is not None and len(vectors.word_of) >= graph_from
+    if has_graph:
+        write_graphs(folder, _mixes(vectors, weights))
+    return has_graph
+
+
 def _mixes(vectors: IndexedVectors, weights: Array) -> Iterator[Array]:
-    """The mix of layers of all tokens, some at a time: (n, D)."""
+    """The mixed layers of all tokens, in batches: (n, D)."""
     n_tokens = len(vectors.word_of)
     with tqdm(desc="linking", total=n_tokens, unit=" words", unit_scale=True, disable=None) as bar:
         for first in range(0, n_tokens, ROWS_AT_ONCE):

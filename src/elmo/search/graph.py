@@ -1,8 +1,8 @@
-"""A graph of an indexed text's tokens, by which near ones are found without a look at all (HNSW).
+"""Approximate nearest neighbor search over the tokens of an indexed text (HNSW, by usearch).
 
-In: one vector for each token, in the order of the text. Out: files of usearch, which are mapped
-into memory, and the rows (tokens) that are probably nearest to a vector. A graph is made in memory,
-so a long text gets several of bounded size, and each of them is searched.
+In: one vector for each token, in the order of the text. Out: graph files that are mapped into
+memory, and the rows (tokens) that are probably nearest to a vector. A graph is built in memory, so
+a long text gets several graphs of bounded size, and each of them is searched.
 Shapes: n rows, D width.
 """
 
@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 
 from elmo.errors import needs_extra
 
-# int8, since what is found is compared again with the vectors themselves: as good as float16 in
-# two thirds of the room. docs/decisions.md tells what other numbers give.
+# int8, because candidates are compared again with the exact vectors: as good as float16 in two
+# thirds of the space. Measurements of other values are in docs/decisions.md.
 NUMBER_TYPE = "i8"
 CONNECTIVITY = 16
 EXPANSION_WHILE_BUILDING = 64
 EXPANSION = 128
-# Of one graph while it is made; a row takes its numbers and some 150 bytes of links.
+# Size of one graph in memory; a row takes its vector and about 150 bytes of links.
 GRAPH_BYTES = 2**30
 LINK_BYTES = 150
 
@@ -31,18 +31,18 @@ Numbers = NDArray[np.int64]
 
 
 def require_usearch() -> None:
-    """Say how to install the library if it is missing."""
+    """Raise MissingExtraError if usearch is not installed."""
     with needs_extra("index"):
         import usearch.index  # noqa: F401
 
 
-def write_graphs(folder: Path, parts: Iterable[Array], n_rows_at_most: int | None = None) -> None:
-    """Link vectors that come in parts (n, D); when a graph is full the next one is begun."""
+def write_graphs(folder: Path, batches: Iterable[Array], max_rows: int | None = None) -> None:
+    """Add vectors, given in batches (n, D), to graphs; a full graph is followed by a new one."""
     from usearch.index import Index
 
     graph = None
     n_rows = n_graphs = 0
-    for vectors in parts:
+    for vectors in batches:
         if graph is None:
             graph = Index(
                 ndim=vectors.shape[1],
@@ -56,7 +56,7 @@ def write_graphs(folder: Path, parts: Iterable[Array], n_rows_at_most: int | Non
             np.arange(n_rows, n_rows + len(vectors)), vectors, threads=torch.get_num_threads()
         )
         n_rows += len(vectors)
-        if len(graph) >= (n_rows_at_most or GRAPH_BYTES // (vectors.shape[1] + LINK_BYTES)):
+        if len(graph) >= (max_rows or GRAPH_BYTES // (vectors.shape[1] + LINK_BYTES)):
             graph.save(_graph_path(folder, n_graphs))
             graph, n_graphs = None, n_graphs + 1
     if graph is not None:
@@ -64,10 +64,10 @@ def write_graphs(folder: Path, parts: Iterable[Array], n_rows_at_most: int | Non
 
 
 class WordGraph:
-    """The graphs of a folder, which link one mix of the layers of each token."""
+    """The graphs of a folder, over one mix of the layers of each token."""
 
     def __init__(self, folder: Path, weights: Array, n_rows: int) -> None:
-        """Map the graphs; raises OSError or ValueError if they are not all there."""
+        """Map the graphs; raises OSError or ValueError if they are incomplete."""
         require_usearch()
         from usearch.index import Index
 
@@ -80,16 +80,16 @@ class WordGraph:
                 if graph is None:
                     raise FileNotFoundError(f"{path.name} is missing")
                 self._graphs.append(graph)
-        except RuntimeError as error:  # of usearch, for files that are cut off
+        except RuntimeError as error:  # usearch's, for truncated files
             raise ValueError(str(error)) from error
 
     def links(self, weights: Array) -> bool:
-        """Whether it is of this mix; a longer or shorter vector has the same cosines."""
+        """Whether the graphs are of this mix of layers, or of a multiple of it."""
         lengths = np.linalg.norm(self.weights) * np.linalg.norm(weights)
         return bool(self.weights @ weights > (1 - 1e-6) * lengths)
 
     def near(self, vector: Array, n: int) -> Numbers:
-        """About the `n` rows whose mixes are nearest to a vector (D,), in no order."""
+        """Approximately the `n` rows that are nearest to a vector (D,), unordered."""
         found = []
         for graph in self._graphs:
             graph.expansion_search = max(n, EXPANSION)

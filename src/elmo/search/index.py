@@ -1,9 +1,9 @@
-"""An index of words in context: every word of a text where it stands, kept in a folder.
+"""An index of all words of a text in their contexts.
 
-In: a folder that `build_index` made, and the model that made it. Out: the occurrences nearest to a
-word in its sentence, and the words nearest to it without one, by their spelling alone (layer 0).
-All occurrences that are asked for are compared; if they are very many, those that a graph finds.
-Nothing is read before it is needed: all files are mapped into memory.
+In: a folder that `build_index` wrote, and the model that it was built with. Out: the occurrences
+nearest to a word in a sentence; and the words nearest to a word without context (layer 0). Search
+is exact, except among very many occurrences, where a graph finds the candidates. All files are
+mapped into memory and read when needed.
 Shapes: N tokens of the text, L+1 layers, D width, P projection.
 """
 
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from elmo.api import Elmo
 from elmo.errors import CheckpointError, ConfigError
-from elmo.files.mapped_jsonl import KeptLines
+from elmo.files.mapped_jsonl import MappedJsonLines
 from elmo.inference.occurrence import Occurrence
 from elmo.inference.results import Layers, layer_weights
 from elmo.models.identity import model_hash
@@ -30,12 +30,12 @@ from elmo.search.words import IndexedWords
 
 FORMAT_VERSION = 2
 SETTINGS, SENTENCES, FIRST_TOKENS = "index.json", "sentences.jsonl", "first_tokens.bin"
-# So many of the best are sorted first; the others only if these are not enough.
+# Number of results that are sorted first; the others only if these are not enough.
 SORTED_FIRST = 256
-# So many numbers are compared in some milliseconds; among more the graph looks first.
-MOST_COMPARED = 2**22
-# How many rows the graph is asked for, one after the other, until there are enough among them.
-LOOKS = (128, 1024)
+# Comparing this many numbers takes some milliseconds; for more, the graph is used.
+MAX_COMPARED = 2**22
+# The numbers of rows that the graph is asked for, in turn, until enough of them match.
+GRAPH_CANDIDATES = (128, 1024)
 
 Array = NDArray[Any]
 Numbers = NDArray[np.int64]
@@ -43,7 +43,7 @@ Numbers = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Neighbor:
-    """An occurrence in the text, and the cosine of the angle between it and what was asked for."""
+    """An occurrence in the text, and its cosine similarity to the query."""
 
     occurrence: Occurrence
     similarity: float
@@ -51,7 +51,7 @@ class Neighbor:
 
 @dataclass(frozen=True)
 class SimilarWord:
-    """A word of the text, and the same cosine without any context."""
+    """A word of the text, and the cosine similarity of its context-free vector to the query's."""
 
     word: str
     similarity: float
@@ -60,16 +60,16 @@ class SimilarWord:
 class WordIndex:
     """The words of a text, each with its vectors."""
 
-    def __init__(self, folder: Path, elmo: Elmo, *, most_compared: int = MOST_COMPARED) -> None:
-        """Open the index that `build_index` kept in a folder, if this model made it.
+    def __init__(self, folder: Path, elmo: Elmo, *, max_compared: int = MAX_COMPARED) -> None:
+        """Open the index that `build_index` wrote with this model.
 
-        If there is a graph, it is used where more than `most_compared` numbers were to be compared.
+        A graph, if there is one, is used instead of comparing more than `max_compared` numbers.
         """
-        self._most_compared = most_compared
+        self._max_compared = max_compared
         try:
             settings = json.loads((folder / SETTINGS).read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
-            raise _not_whole(folder, error) from error
+            raise _incomplete(folder, error) from error
         mix = settings.pop("layers", None) if isinstance(settings, dict) else None
         if settings != index_settings(elmo.bilm):
             raise CheckpointError(
@@ -77,14 +77,14 @@ class WordIndex:
                 "build it again with this model"
             )
         try:
-            self.sentences: Sequence[list[str]] = KeptLines(folder / SENTENCES)
+            self.sentences: Sequence[list[str]] = MappedJsonLines(folder / SENTENCES)
             self._first_tokens = np.memmap(folder / FIRST_TOKENS, np.int64, "r").view(np.ndarray)
             self._words = IndexedWords.open(folder)
             self._vectors = IndexedVectors.open(folder, elmo.bilm.config)
             self._graph = None if mix is None else WordGraph(folder, np.array(mix), len(self))
             self._check_lengths()
         except (OSError, ValueError) as error:
-            raise _not_whole(folder, error) from error
+            raise _incomplete(folder, error) from error
 
     def _check_lengths(self) -> None:
         n_vectors, n_rows = len(self._vectors.word_of), len(self._words.rows)
@@ -96,7 +96,7 @@ class WordIndex:
             raise ValueError(f"{len(self._vectors.words)} vectors for {self.n_words} words")
 
     def __len__(self) -> int:
-        """Tokens that are indexed."""
+        """The number of indexed tokens."""
         return int(self._first_tokens[-1])
 
     @property
@@ -106,7 +106,7 @@ class WordIndex:
 
     @property
     def has_graph(self) -> bool:
-        """Whether there is a graph, by which any word is searched without a look at all."""
+        """Whether there is a graph for approximate search over all words."""
         return self._graph is not None
 
     @property
@@ -115,18 +115,18 @@ class WordIndex:
         return int(self._vectors.words.shape[1])
 
     def count(self, word: str) -> int:
-        """How often the text has a word, capital letters or not."""
+        """How often the text has a word, ignoring case."""
         return self._words.count(self._words.numbers(word))
 
     def mix_weights(self, mix: Layers, *, any_word: bool) -> NDArray[np.float32]:
-        """The weights (L+1,) of a mix of layers, if it can be searched by."""
+        """The weights (L+1,) of a mix of layers; ConfigError if the graph is of another mix."""
         weights = one_mix(mix, len(self._vectors.contexts) + 1)
         graph = self._graph
         if any_word and graph is not None and self._is_much(len(self)) and not graph.links(weights):
             raise ConfigError(
-                f"layer weights {weights.tolist()} are not what the graph of these {len(self):,} "
-                f"words links, expected {graph.weights.tolist()}; ask for these, for one word "
-                "only, or build another index with --layers"
+                f"layer weights {weights.tolist()}; expected {graph.weights.tolist()}, the mix of "
+                f"the graph of these {len(self):,} words; search for one word only, or build an "
+                "index with --layers"
             )
         return weights
 
@@ -139,9 +139,9 @@ class WordIndex:
         mix: Layers = "top",
         besides: Sequence[str] | None = None,
     ) -> list[Neighbor]:
-        """The `k` occurrences nearest to one whose layers (L+1, D) are given, best first.
+        """The `k` occurrences nearest to one with the given layers (L+1, D), best first.
 
-        `word`: only occurrences of it, capital letters or not; `besides`: not in this sentence.
+        `word`: only occurrences of this word, ignoring case; `besides`: not in this sentence.
         """
         weights = self.mix_weights(mix, any_word=word is None)
         vector = weights @ layers.astype(np.float32)  # (D,)
@@ -149,21 +149,21 @@ class WordIndex:
         for rows in self._candidates(vector, weights, word, 4 * k):
             cosines = self._vectors.cosines(vector, weights, rows)
             found = [
-                Neighbor(occurrence, float(cosines[place]))
-                for place, occurrence in self._best(cosines, rows, k, besides)
+                Neighbor(occurrence, float(cosines[position]))
+                for position, occurrence in self._best(cosines, rows, k, besides)
             ]
             if len(found) == k:
                 break
         return found
 
     def similar_words(self, vector: Array, k: int, *, besides: str = "") -> list[SimilarWord]:
-        """The `k` distinct words nearest to a word's layer 0, (P,), capital letters or not."""
+        """The `k` distinct words nearest to a word's layer 0, (P,), ignoring case."""
         cosines = self._vectors.word_cosines(vector.astype(np.float32))
         found: dict[str, SimilarWord] = {}
-        for place in _by_falling(cosines):
-            word = self._words.spellings[place]
+        for position in _by_decreasing(cosines):
+            word = self._words.spellings[position]
             if word.casefold() not in (besides.casefold(), *found):
-                found[word.casefold()] = SimilarWord(word, float(cosines[place]))
+                found[word.casefold()] = SimilarWord(word, float(cosines[position]))
             if len(found) == k:
                 break
         return list(found.values())
@@ -171,35 +171,35 @@ class WordIndex:
     def _candidates(
         self, vector: Array, weights: Array, word: str | None, at_least: int
     ) -> Iterator[Numbers | None]:
-        """Rows to compare: what the graph finds, if there are many, and at last all there are."""
+        """Rows to compare: if there are many, first those that the graph finds, then all."""
         numbers = range(self.n_words) if word is None else self._words.numbers(word)
         graph = self._graph
         is_much = self._is_much(self._words.count(numbers))
         if graph is not None and is_much and graph.links(weights):
-            for look in LOOKS:
-                rows = graph.near(vector, max(look, at_least))
+            for n_candidates in GRAPH_CANDIDATES:
+                rows = graph.near(vector, max(n_candidates, at_least))
                 words = self._vectors.word_of[rows]
-                # As many of the word as there are among the nearest of all: they are its nearest.
+                # Rows of the word among the nearest of all are the nearest of the word.
                 yield rows[(words >= numbers.start) & (words < numbers.stop)]
         yield None if word is None else self._words.rows_of(numbers)
 
     def _is_much(self, n_rows: int) -> bool:
-        return n_rows * int(self._vectors.contexts[0].shape[1]) > self._most_compared
+        return n_rows * int(self._vectors.contexts[0].shape[1]) > self._max_compared
 
     def _best(
         self, cosines: Array, rows: Numbers | None, k: int, besides: Sequence[str] | None
     ) -> Iterator[tuple[int, Occurrence]]:
-        """Places by falling cosine, with their occurrences; one for each different sentence."""
+        """Positions by decreasing cosine with their occurrences; one per distinct sentence."""
         seen = {tuple(besides or ())}
-        for place in _by_falling(cosines):
+        for position in _by_decreasing(cosines):
             if k == 0:
                 return
-            occurrence = self._occurrence(place if rows is None else int(rows[place]))
-            # A sentence that the text holds twice is its own best neighbor, and says nothing.
+            occurrence = self._occurrence(position if rows is None else int(rows[position]))
+            # A sentence that the text has twice would be its own best neighbor.
             if tuple(occurrence.tokens) not in seen:
                 seen.add(tuple(occurrence.tokens))
                 k -= 1
-                yield place, occurrence
+                yield position, occurrence
 
     def _occurrence(self, row: int) -> Occurrence:
         sentence = bisect_right(self._first_tokens, row) - 1
@@ -207,7 +207,7 @@ class WordIndex:
 
 
 def index_settings(bilm: BiLM) -> dict[str, Any]:
-    """What tells whether an index is of this model and of this version of the package."""
+    """What must be equal in an index for this model and this version of the package."""
     return {"format_version": FORMAT_VERSION, "model": model_hash(bilm)}
 
 
@@ -215,13 +215,13 @@ def one_mix(layers: Layers, n_layers: int) -> NDArray[np.float32]:
     """The weights (L+1,) of one layer or of one mix of them."""
     weights = layer_weights(layers, n_layers)
     if len(weights) != 1:
-        raise ConfigError(f"layers {layers!r} are several, expected one layer or one mix; name one")
+        raise ConfigError(f"layers {layers!r} are several; expected one layer or one mix")
     mix: NDArray[np.float32] = weights[0]
     return mix
 
 
-def _by_falling(cosines: Array) -> Iterator[int]:
-    """Places by falling cosine; most who ask need few."""
+def _by_decreasing(cosines: Array) -> Iterator[int]:
+    """Positions by decreasing cosine; most callers need few."""
     first = np.arange(0)
     if len(cosines) > SORTED_FIRST:
         first = np.argpartition(-cosines, SORTED_FIRST)[:SORTED_FIRST]
@@ -232,7 +232,7 @@ def _by_falling(cosines: Array) -> Iterator[int]:
     yield from places[np.argsort(-cosines[places], kind="stable")].tolist()
 
 
-def _not_whole(folder: Path, error: Exception) -> CheckpointError:
+def _incomplete(folder: Path, error: Exception) -> CheckpointError:
     return CheckpointError(
-        f"{folder}: not a whole index ({error}); expected what `elmo index` writes; build it again"
+        f"{folder}: not a complete index ({error}); expected a folder that `elmo index` wrote"
     )

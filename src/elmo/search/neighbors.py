@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from elmo.api import Elmo
 from elmo.inference.occurrence import Occurrence
 from elmo.inference.results import Layers
-from elmo.search.build import passing_index
+from elmo.search.build import temporary_index
 from elmo.search.examples import ExampleIndex
 from elmo.search.index import Neighbor, SimilarWord, WordIndex
 from elmo.text.lines import LineFormat, read_sentences
@@ -92,4 +92,4 @@ def open_index(elmo: Elmo, source: Path | None = None, lines: LineFormat = "para
         return ExampleIndex(elmo)
     if source.is_dir():
         return WordIndex(source, elmo)
-    return passing_index(elmo, read_sentences([source], lines))
+    return temporary_index(elmo, read_sentences([source], lines))

@@ -1,8 +1,8 @@
-"""The vectors of an indexed text: float16, appended to files, mapped from them, compared exactly.
+"""The vectors of an indexed text, as float16 files that are mapped into memory.
 
-In: the layers of sentences, one after the other. Out: the cosine of any mix of layers between
-tokens and one vector. Layer 0 is the same in every context, so it is kept once a word; products of
-a token's layers with each other are kept, so that the length of a mix needs no second look at it.
+In: the layers of sentences, one after the other. Out: the exact cosine between one vector and any
+mix of layers of the tokens. Layer 0 does not depend on the context, so it is stored once per word.
+The dot products between the layers of a token are stored too: they give the norm of any mix.
 Shapes: N tokens, U distinct words, L layers above layer 0, D width, P projection.
 """
 
@@ -20,7 +20,7 @@ from elmo.network.config import BiLMConfig
 
 PRODUCTS, WORD_OF = "products.bin", "word_of.bin"
 WORDS, WORD_LENGTHS = "words.bin", "word_lengths.bin"
-# As many tokens as stay in the processor's cache.
+# As many tokens as fit into the processor's cache.
 ROWS_AT_ONCE = 4096
 
 Array = NDArray[Any]
@@ -36,7 +36,7 @@ def layer_file(number: int) -> str:
 
 @contextmanager
 def new_vectors(folder: Path, n_layers: int) -> Iterator[PutLayers]:
-    """Give what appends tokens to new files of a folder; layer 0 is for `IndexedWords` to write."""
+    """Give a function that appends tokens to new files; `write_words` writes layer 0."""
     with ExitStack() as stack:
 
         def new(name: str) -> Any:  # noqa: ANN401 - a file
@@ -58,7 +58,7 @@ def new_vectors(folder: Path, n_layers: int) -> Iterator[PutLayers]:
 
 @dataclass(frozen=True)
 class IndexedVectors:
-    """The vectors of N tokens, of which `word_of` (N,) tells the word's number."""
+    """The vectors of N tokens; `word_of` (N,) is the number of each token's word."""
 
     contexts: list[Array]  # L of (N, D), float16
     products: Array  # (N, L+1, L+1), float32
@@ -68,11 +68,11 @@ class IndexedVectors:
 
     @staticmethod
     def open(folder: Path, config: BiLMConfig) -> "IndexedVectors":
-        """Map a folder's files; raises OSError or ValueError if they are not all there."""
+        """Map a folder's files; raises OSError or ValueError if they are incomplete."""
         n_layers = config.lstm.n_layers
 
         def mapped(name: str, dtype: type, *shape: int) -> Array:
-            # Copy on write: torch takes no array that is read-only, and nothing is written.
+            # Copy on write, because torch takes no read-only array; nothing is written.
             flat = np.memmap(folder / name, dtype, "c").view(np.ndarray)
             return flat.reshape(-1, *shape)
 
@@ -89,12 +89,12 @@ class IndexedVectors:
         return IndexedVectors(contexts, products, words, word_lengths, word_of)
 
     def cosines(self, vector: Array, weights: Array, rows: Numbers | None = None) -> Array:
-        """Between a vector (D,) and the mix of layers (L+1,) of some tokens, or of all: (n,)."""
+        """Cosines between a vector (D,) and the mixed layers of some or all tokens: (n,)."""
         chosen: Numbers | slice = slice(None) if rows is None else rows
         wanted = torch.from_numpy(vector)
         dots = np.zeros(len(self.word_of[chosen]), np.float32)
         if weights[0]:
-            # Layer 0 is there for each direction, and the same for all tokens of a word.
+            # Layer 0 repeats for each direction and is the same for all tokens of a word.
             copies = wanted.reshape(-1, self.words.shape[1]).sum(0)
             words, places = np.unique(self.word_of[chosen], return_inverse=True)
             dots += weights[0] * _dots(self.words, copies, words)[places]
@@ -107,7 +107,7 @@ class IndexedVectors:
         return cosines
 
     def mixed(self, weights: Array, rows: slice) -> Array:
-        """The mix of layers (L+1,) of tokens that stand together: (n, D), float32."""
+        """The mixed layers of consecutive tokens: (n, D), float32."""
         words = self.words[self.word_of[rows]].astype(np.float32)  # (n, P), for each direction
         mix: Array = weights[0] * np.tile(words, self.contexts[0].shape[1] // words.shape[1])
         for layer, weight in zip(self.contexts, weights[1:], strict=True):
@@ -116,7 +116,7 @@ class IndexedVectors:
         return mix
 
     def word_cosines(self, vector: Array) -> Array:
-        """Between a vector (P,) and layer 0 of every word: (U,)."""
+        """Cosines between a vector (P,) and layer 0 of every word: (U,)."""
         wanted = torch.from_numpy(vector)
         lengths = self.word_lengths * float(wanted.norm())
         cosines: Array = _dots(self.words, wanted, None) / np.maximum(lengths, 1e-12)
@@ -124,7 +124,7 @@ class IndexedVectors:
 
 
 def _dots(layer: Array, wanted: torch.Tensor, rows: Numbers | None) -> Array:
-    """The products of some tokens of a layer (N, D), or of all, with one vector: (n,)."""
+    """Dot products of some or all rows of a layer (N, D) with one vector: (n,)."""
     n_rows = len(layer) if rows is None else len(rows)
     dots = torch.empty(n_rows)
     for first in range(0, n_rows, ROWS_AT_ONCE):

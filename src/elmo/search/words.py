@@ -1,9 +1,8 @@
-"""The distinct words of an indexed text: where each stands, and what it is without context.
+"""The distinct words of an indexed text, their positions and their context-free vectors.
 
-In: the words in the order in which they first came, and the number of each token's word. Out: the
-words sorted without regard to capital letters, the rows (tokens) of each one after the other, and
-layer 0 of each, in files that are mapped into memory. Only the distinct words are ever in memory,
-and only while the files are made.
+In: the distinct words in order of first occurrence, and the word number of each token. Out: files
+that are mapped into memory: the words sorted by their case-folded form, the rows (tokens) of each
+word, and layer 0 of each word. The words are in memory only while the files are written.
 Shapes: N tokens, U distinct words, P projection.
 """
 
@@ -16,7 +15,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from elmo.files.mapped_jsonl import KeptLines, new_lines
+from elmo.files.mapped_jsonl import MappedJsonLines, mapped_jsonl_writer
 from elmo.inference.embedder import Embedder
 from elmo.search.vectors import WORD_LENGTHS, WORD_OF, WORDS
 
@@ -37,15 +36,15 @@ class IndexedWords:
 
     @staticmethod
     def open(folder: Path) -> "IndexedWords":
-        """Map a folder's files; raises OSError or ValueError if they are not all there."""
-        spellings = KeptLines[str](folder / SPELLINGS)
+        """Map a folder's files; raises OSError or ValueError if they are incomplete."""
+        spellings = MappedJsonLines[str](folder / SPELLINGS)
         rows, first_rows = (_open_numbers(folder / name) for name in (ROWS, FIRST_ROWS))
         if len(first_rows) != len(spellings) + 1 or first_rows[-1] != len(rows):
             raise ValueError(f"{len(spellings)} words in {SPELLINGS}, {len(rows)} rows in {ROWS}")
         return IndexedWords(spellings, rows, first_rows)
 
     def numbers(self, word: str) -> range:
-        """The numbers of a word, however it is capitalized."""
+        """The numbers of a word's spellings with upper and lower case."""
         folded = word.casefold()
         return range(
             bisect_left(self.spellings, folded, key=str.casefold),
@@ -53,24 +52,24 @@ class IndexedWords:
         )
 
     def count(self, numbers: range) -> int:
-        """How often words of these numbers stand in the text."""
+        """How often the words with these numbers occur."""
         return int(self.first_rows[numbers.stop] - self.first_rows[numbers.start])
 
     def rows_of(self, numbers: range) -> Numbers:
-        """Where words of these numbers stand, in the order of the text."""
+        """The rows of the words with these numbers, in the order of the text."""
         return np.sort(self.rows[self.first_rows[numbers.start] : self.first_rows[numbers.stop]])
 
 
 def write_words(
     folder: Path, words: Iterable[str], embedder: Embedder, n_tokens_at_once: int = TOKENS_AT_ONCE
 ) -> None:
-    """Sort the words, write all there is to know of them, and have `word_of` name their places."""
-    first_come = list(words)
-    order = sorted(range(len(first_come)), key=lambda k: (first_come[k].casefold(), first_come[k]))
-    with new_lines(folder / SPELLINGS) as append:
+    """Sort the words, write their files, and renumber `word_of` by the sorted order."""
+    unsorted = list(words)
+    order = sorted(range(len(unsorted)), key=lambda k: (unsorted[k].casefold(), unsorted[k]))
+    with mapped_jsonl_writer(folder / SPELLINGS) as append:
         for number in order:
-            append(first_come[number])
-    _write_layer_0(folder, [first_come[number] for number in order], embedder)
+            append(unsorted[number])
+    _write_layer_0(folder, [unsorted[number] for number in order], embedder)
     place = np.empty(len(order), np.int64)
     place[order] = np.arange(len(order))
     _write_rows(folder, place, n_tokens_at_once)
@@ -90,7 +89,7 @@ def _write_layer_0(folder: Path, words: Sequence[str], embedder: Embedder) -> No
 
 
 def _write_rows(folder: Path, place: Numbers, n_at_once: int) -> None:
-    """Renumber the tokens' words and sort the tokens by them, some at a time."""
+    """Renumber the tokens' words and sort the tokens by them, in batches."""
     word_of = np.memmap(folder / WORD_OF, np.int64, "r+")
     counts = np.zeros(len(place), np.int64)
     parts = [slice(k, k + n_at_once) for k in range(0, len(word_of), n_at_once)]
@@ -100,13 +99,13 @@ def _write_rows(folder: Path, place: Numbers, n_at_once: int) -> None:
     first_rows = np.concatenate([[0], np.cumsum(counts)])
     first_rows.tofile(folder / FIRST_ROWS)
     rows = np.memmap(folder / ROWS, np.int64, "w+", shape=word_of.shape)
-    free = first_rows[:-1].copy()  # the next free place of each word
+    free = first_rows[:-1].copy()  # the next free position of each word
     for part in parts:
         order = np.argsort(word_of[part], kind="stable")
         words, starts, counts = np.unique(
             word_of[part][order], return_index=True, return_counts=True
         )
-        # The k-th token of a word in this part goes k places behind its first free one.
+        # The k-th token of a word in this batch goes to its k-th free position.
         places = np.arange(len(order)) + np.repeat(free[words] - starts, counts)
         rows[places] = order + part.start
         free[words] += counts

@@ -1,7 +1,7 @@
-"""Files of vectors, .npz, .h5, .jsonl, .parquet: written line by line, whole or not there at all.
+"""Vector files: .npz, .h5, .jsonl and .parquet, written line by line.
 
-In: lines of text with their vectors. Out: the file. Keys of .npz and .h5 are the lines' numbers
-from "0"; .h5 is laid out as the old `allennlp elmo` command's, so that what read those reads these.
+In: lines of text with their vectors. Out: the file, which appears when it is complete. Keys of .npz
+and .h5 are the line numbers from "0"; .h5 has the layout of the old `allennlp elmo` command.
 """
 
 import json
@@ -21,7 +21,7 @@ from elmo.files.atomic import atomic_write
 
 Vectors = NDArray[np.floating[Any]]  # (T, D), or (K, T, D) for several layers
 
-# A reader takes one group of rows at a time: 32 MB of float32 vectors of 1024.
+# Readers load one row group at a time: 32 MB of float32 vectors of 1024.
 ROW_GROUP_TOKENS = 8192
 
 
@@ -45,7 +45,7 @@ class VectorFile(Protocol):
         """Write the next line."""
 
     def close(self) -> None:
-        """Write what stands at the file's end."""
+        """Write the end of the file."""
 
 
 class NpzFile:
@@ -112,14 +112,14 @@ class JsonLinesFile:
         self._file.write(f'{opened}, "vectors": {_json_numbers(vectors)}}}\n')
 
     def close(self) -> None:
-        """Hand the last lines to the system."""
+        """Write the last lines."""
         self._file.close()
 
 
 class ParquetFile:
-    """Parquet: a row a token; vectors are lists of fixed size, a column for each chosen layer.
+    """Parquet: one row per token; a column of fixed-size lists for each chosen layer.
 
-    A shard of a corpus says in every row which `file` it is of, and counts sentences from there.
+    A shard of a corpus has the column `file`, and numbers sentences from `first_sentence`.
     """
 
     def __init__(self, path: Path, file: str | None = None, first_sentence: int = 0) -> None:
@@ -129,45 +129,45 @@ class ParquetFile:
         self._path = path
         self._file = file
         self._writer: Any = None
-        self._waiting: list[tuple[int, Entry, Vectors]] = []
-        self._n_waiting_tokens = 0
+        self._pending: list[tuple[int, Entry, Vectors]] = []
+        self._n_pending_tokens = 0
         self._next_sentence = first_sentence
-        self.no_vectors: Vectors | None = None  # of no token: a table of no rows has columns too
-        self._notes: dict[str, str] = {}
+        self.no_vectors: Vectors | None = None  # of no token: an empty table has columns too
+        self._metadata: dict[str, str] = {}
 
-    def note(self, name: str, text: str) -> None:
-        """Keep a text in the file's own metadata."""
-        self._notes[name] = text
+    def add_metadata(self, name: str, text: str) -> None:
+        """Store a text in the file's metadata."""
+        self._metadata[name] = text
 
     def add(self, entry: Entry, vectors: Vectors) -> None:
-        """Write the next line, or keep it until there are enough for a group of rows."""
-        self._waiting.append((self._next_sentence, entry, vectors))
+        """Add the next line; it is written when there are enough tokens for a row group."""
+        self._pending.append((self._next_sentence, entry, vectors))
         self._next_sentence += len(entry.sentences)
-        self._n_waiting_tokens += len(entry.tokens)
-        if self._n_waiting_tokens >= ROW_GROUP_TOKENS:
+        self._n_pending_tokens += len(entry.tokens)
+        if self._n_pending_tokens >= ROW_GROUP_TOKENS:
             self._write()
 
     def close(self) -> None:
-        """Write what was kept, and the file's end."""
-        if self._waiting or self._writer is None:
+        """Write the pending lines, and the end of the file."""
+        if self._pending or self._writer is None:
             self._write()
-        self._writer.add_key_value_metadata(self._notes)
+        self._writer.add_key_value_metadata(self._metadata)
         self._writer.close()
 
     def _write(self) -> None:
-        table = _token_table(self._waiting, self._file, self.no_vectors)
+        table = _token_table(self._pending, self._file, self.no_vectors)
         if self._writer is None:
-            # Vectors hardly shrink, and reading them is faster as they are.
-            squeezed = [name for name in table.column_names if not name.startswith("vector")]
+            # Compression hardly shrinks vectors and makes them slower to read.
+            compressed = [name for name in table.column_names if not name.startswith("vector")]
             self._writer = self._parquet.ParquetWriter(
                 self._path,
                 table.schema,
-                compression=dict.fromkeys(squeezed, "zstd"),
+                compression=dict.fromkeys(compressed, "zstd"),
                 use_dictionary=["file", "token"],
                 write_page_checksum=True,
             )
         self._writer.write_table(table)
-        self._waiting, self._n_waiting_tokens = [], 0
+        self._pending, self._n_pending_tokens = [], 0
 
 
 FORMATS: dict[str, type[VectorFile]] = {
@@ -181,14 +181,14 @@ FORMATS: dict[str, type[VectorFile]] = {
 
 @contextmanager
 def new_vector_file(path: Path) -> Iterator[VectorFile]:
-    """A file to add lines to; it takes its place when all went well, else nothing is left."""
+    """Give a file to add lines to; it appears at `path` if no exception is raised."""
     if path.suffix not in FORMATS:
         raise ConfigError(
-            f"{path}: unknown file extension {path.suffix!r}, expected one of {', '.join(FORMATS)}"
+            f"{path}: unknown file extension {path.suffix!r}; expected one of {', '.join(FORMATS)}"
         )
     if path.is_dir() or not path.parent.is_dir():
         found = "is a folder" if path.is_dir() else "its folder does not exist"
-        raise DataError(f"{path}: {found}; expected a place for a new file; name another output")
+        raise DataError(f"{path}: {found}; expected the path of a new file")
     with atomic_write(path) as temporary, closing(FORMATS[path.suffix](temporary)) as file:
         yield file
 

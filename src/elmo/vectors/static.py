@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from elmo.api import Elmo
 from elmo.errors import ConfigError, DataError
 from elmo.files.atomic import atomic_write
-from elmo.files.text_files import read_whole_lines
+from elmo.files.text_files import read_raw_lines
 from elmo.inference.results import Layers
 from elmo.text.batches import number_words
 from elmo.text.lines import LineFormat, read_sentences
@@ -41,7 +41,7 @@ class StaticVectors:
         rows: dict[str, int] = {}
         numbers = array("f")
         n_numbers: int | None = None
-        for line_number, line in enumerate(read_whole_lines(path), start=1):
+        for line_number, line in enumerate(read_raw_lines(path), start=1):
             fields = line.rstrip(" \r\n").split(" ")
             if line_number == 1 and len(fields) == 2 and all(map(str.isdecimal, fields)):
                 continue  # word2vec's header

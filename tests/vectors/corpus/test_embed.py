@@ -24,13 +24,13 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from elmo.errors import CheckpointError, ConfigError, DataError, WriteError
-from elmo.files.remote import find_place
+from elmo.files.remote import StoragePath
 from elmo.vectors.corpus.embed import embed_corpus
 from elmo.vectors.corpus.shards import exclusive_output
 from elmo.vectors.corpus.workers import LocalWorkers
 from elmo.vectors.embed import embed_file
 from tests.conftest import CORPUS
-from tests.vectors.corpus.test_units import write
+from tests.vectors.corpus.test_chunks import write
 
 LINES = [*CORPUS.splitlines()[:8], "", "Two sentences. In a line."]
 SMALL = 4000  # bytes of a shard: some ten lines
@@ -171,9 +171,7 @@ def test_a_run_killed_at_random_loses_nothing_and_writes_nothing_twice(corpus, o
 
 RUN = """
 import sys
-from elmo.files.remote import find_place
 from elmo.vectors.corpus.embed import embed_corpus
-from elmo.vectors.corpus.shards import exclusive_output
 from elmo.vectors.corpus.workers import LocalWorkers
 
 if __name__ == "__main__":
@@ -226,7 +224,7 @@ def test_a_killed_worker_is_told_of(corpus, official, tmp_path, monkeypatch):
             os.kill(killed[0], signal.SIGKILL)
 
     monkeypatch.setattr("tqdm.tqdm.update", kill_one)
-    with pytest.raises(DataError, match="a worker was killed"):
+    with pytest.raises(DataError, match="a worker process was killed"):
         embed_corpus(corpus, tmp_path / "out", official, shard_bytes=600, workers=LocalWorkers(2))
 
 
@@ -236,7 +234,7 @@ def test_a_killed_worker_is_told_of(corpus, official, tmp_path, monkeypatch):
         ({"layers": "top"}, "another layers"),
         ({"dtype": "float16"}, "another dtype"),
         ({"lines": "tokens"}, "another format of lines"),
-        ({"shard_bytes": 2 * SMALL}, "a shard of no file|another text"),
+        ({"shard_bytes": 2 * SMALL}, "not a shard of this corpus|another text"),
         ({"model": None}, "another model"),
     ],
 )
@@ -256,10 +254,10 @@ def test_other_settings_or_another_model_are_refused(changed, message, corpus, e
 
 def test_a_worker_that_finds_another_model_says_so(corpus, official, tmp_path):
     class Elsewhere(LocalWorkers):
-        def write(self, wanted, units):
-            return super().write(replace(wanted, model_sha256="other"), units)
+        def write(self, job, chunks):
+            return super().write(replace(job, model_sha256="other"), chunks)
 
-    with pytest.raises(CheckpointError, match="another model than the one that this run began"):
+    with pytest.raises(CheckpointError, match="not the model that this run was started with"):
         embed_corpus(corpus, tmp_path / "out", official, workers=Elsewhere())
     assert not (tmp_path / "out").exists()
 
@@ -277,7 +275,7 @@ def test_changed_text_and_shards_of_text_that_is_gone_are_refused(corpus, offici
     with pytest.raises(ConfigError, match=r"a\.txt-00000\.parquet: made with another text"):
         embed_corpus(corpus, tmp_path / "out", official, shard_bytes=SMALL)
     (corpus / "a.txt").unlink()
-    with pytest.raises(ConfigError, match=r"a\.txt-00000\.parquet: a shard of no file"):
+    with pytest.raises(ConfigError, match=r"a\.txt-00000\.parquet: not a shard of this corpus"):
         embed_corpus(corpus, tmp_path / "out", official, shard_bytes=SMALL)
 
 
@@ -299,7 +297,7 @@ def test_a_place_for_no_shards_is_refused(out, corpus, official, tmp_path):
 
 def test_two_runs_do_not_write_to_one_folder(corpus, official, tmp_path):
     with (
-        exclusive_output(find_place(tmp_path / "out")),
+        exclusive_output(StoragePath.of(tmp_path / "out")),
         pytest.raises(ConfigError, match="another process"),
     ):
         embed_corpus(corpus, tmp_path / "out", official)
@@ -312,7 +310,7 @@ def test_disk_use_is_told_and_a_full_disk_refused_before_anything_is_written(
     monkeypatch.setattr(shutil, "disk_usage", lambda path: usage(1000))
     with caplog.at_level(logging.INFO), pytest.raises(DataError, match="1 kB free, expected about"):
         embed_corpus(corpus, tmp_path / "out", official)
-    assert "3 files become 3 shards: about" in caplog.text
+    assert "3 files to be written as 3 shards: about" in caplog.text
     assert not (tmp_path / "out").exists()
 
 

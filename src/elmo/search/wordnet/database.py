@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from elmo.errors import DataError
-from elmo.files.text_files import read_whole_lines
+from elmo.files.text_files import read_raw_lines
 
 DEBIAN_FOLDER = Path("/usr/share/wordnet")
 PARTS_OF_SPEECH = {"n": "noun", "v": "verb", "a": "adj", "r": "adv"}
@@ -128,7 +128,7 @@ def _read_index(path: Path) -> Iterator[tuple[str, list[str]]]:
 
 def _lines(path: Path) -> Iterator[tuple[str, str]]:
     """Where each line stands, and the line; the license at the top is left out."""
-    for number, line in enumerate(read_whole_lines(path), start=1):
+    for number, line in enumerate(read_raw_lines(path), start=1):
         if not line.startswith("  "):
             yield f"{path}:{number}", line
 

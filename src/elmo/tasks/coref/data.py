@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Annotated
 
 from elmo.errors import DataError
-from elmo.files.text_files import read_whole_lines
+from elmo.files.text_files import read_raw_lines
 from elmo.settings import NonNegativeInt, PositiveInt, checked
 
 Span = tuple[int, int]  # first token, the one after the last
@@ -70,7 +70,7 @@ def read_documents(path: Path, config: CorefDataConfig) -> list[Document]:
     """The documents of a file in columns."""
     documents: list[Document] = []
     unfinished: _Unfinished | None = None
-    for number, line in enumerate(read_whole_lines(path), start=1):
+    for number, line in enumerate(read_raw_lines(path), start=1):
         line = line.rstrip("\r\n")
         begins = BEGIN.match(line)
         if begins:

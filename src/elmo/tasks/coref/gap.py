@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from elmo.errors import DataError
-from elmo.files.text_files import read_whole_lines
+from elmo.files.text_files import read_raw_lines
 from elmo.tasks.coref.data import Clusters, Document, Pronoun, Span
 from elmo.tasks.metrics import f1, percent
 from elmo.text.tokenizer import split_text
@@ -43,7 +43,7 @@ class Decision:
 
 def read_gap(path: Path) -> list[Document]:
     """The passages of a GAP file, each with its pronoun and two names."""
-    lines = (line.rstrip("\r\n") for line in read_whole_lines(path))
+    lines = (line.rstrip("\r\n") for line in read_raw_lines(path))
     rows = list(csv.reader(lines, delimiter="\t", quoting=csv.QUOTE_NONE))
     if not rows or tuple(rows[0]) != GAP_COLUMNS:
         found = "nothing" if not rows else "\t".join(rows[0])[:60]

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 from elmo.errors import DataError
-from elmo.files.text_files import read_whole_lines
+from elmo.files.text_files import read_raw_lines
 from elmo.settings import Fraction, PositiveInt, Renamed, checked
 from elmo.text.tokenizer import split_text, tokenize
 
@@ -125,7 +125,7 @@ def read_question_text(text: str, max_tokens: int, where: str) -> tuple[str, ...
 def _paragraphs(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Each paragraph with its path in the JSON, for error messages."""
     try:
-        everything = json.loads("".join(read_whole_lines(path)))
+        everything = json.loads("".join(read_raw_lines(path)))
     except json.JSONDecodeError as error:
         raise DataError(
             f"{path}:{error.lineno}: not JSON ({error.msg}, column {error.colno}), expected that "

@@ -6,10 +6,10 @@ from elmo.exports import lazy_exports
 
 if TYPE_CHECKING:
     from elmo.vectors.corpus.embed import embed_corpus as embed_corpus
-    from elmo.vectors.corpus.ray_workers import RayWorkers as RayWorkers
     from elmo.vectors.corpus.workers import LocalWorkers as LocalWorkers
+    from elmo.vectors.corpus.workers import RayWorkers as RayWorkers
 
 __all__, __getattr__, __dir__ = lazy_exports(
     __name__,
-    {"embed": "embed_corpus", "ray_workers": "RayWorkers", "workers": "LocalWorkers"},
+    {"embed": "embed_corpus", "workers": "LocalWorkers RayWorkers"},
 )

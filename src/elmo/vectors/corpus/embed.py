@@ -1,8 +1,8 @@
 """Embed a corpus: a folder of text in, a folder of Parquet shards out.
 
-In: places of a corpus, a model and an output, what is wanted, and who works. Out: the shards, and
-how much is in them. The same call goes on with a run that was killed: a shard that is there and
-whole is not made again.
+In: the paths or URLs of a corpus, a model and an output folder, settings, and workers. Out: the
+shards, and their counts. The same call resumes a run that was killed: intact shards are not written
+again.
 """
 
 import logging
@@ -17,18 +17,24 @@ from tqdm.contrib.logging import logging_redirect_tqdm
 
 from elmo.api import Elmo
 from elmo.errors import DataError
-from elmo.files.remote import Place, find_place
+from elmo.files.remote import StoragePath
 from elmo.inference.results import layer_weights
 from elmo.models.identity import model_hash
 from elmo.text.lines import LineFormat
-from elmo.vectors.corpus.shards import Shard, Wanted, check_apart, exclusive_output, find_finished
-from elmo.vectors.corpus.units import Unit, cut_corpus
+from elmo.vectors.corpus.chunks import Chunk, split_corpus
+from elmo.vectors.corpus.shards import (
+    EmbedJob,
+    Shard,
+    check_separate,
+    exclusive_output,
+    find_finished,
+)
 from elmo.vectors.corpus.workers import LocalWorkers, Workers
 from elmo.vectors.embed import Precision
 
-# Large enough to be read fast, small enough that little is lost with a worker.
+# Large enough to be read fast, small enough that a killed worker loses little.
 SHARD_BYTES = 128 * 2**20
-# English text with its spaces; only the sizes of shards depend on it.
+# English text with its spaces; only the sizes of shards depend on this.
 BYTES_PER_TOKEN = 5
 # Of a row without its vectors, compressed.
 ROW_BYTES = 8
@@ -39,7 +45,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class CorpusCounts:
-    """What the shards of a corpus hold, and how many of them were written now."""
+    """The content of a corpus's shards, and how many of them were written by this call."""
 
     n_shards: int
     n_new: int
@@ -60,18 +66,18 @@ def embed_corpus(
     workers: Workers | None = None,
     shard_bytes: int = SHARD_BYTES,
 ) -> CorpusCounts:
-    """Write the vectors of every sentence under `corpus`; `column` is that of Parquet files.
+    """Write the vectors of every sentence of a corpus; `column` is the text of Parquet files.
 
-    Corpus and output are paths, or addresses that fsspec opens.
+    Corpus and output are paths, or URLs that fsspec opens.
     """
-    source, target = find_place(corpus), find_place(out)
-    check_apart(source, target)
+    source, target = StoragePath.of(corpus), StoragePath.of(out)
+    check_separate(source, target)
     elmo = Elmo.load(model, options=options)
     row_bytes = _row_bytes(elmo, layers, dtype)
-    wanted = Wanted(
+    job = EmbedJob(
         out=target.address,
-        model=_from_anywhere(model),
-        options=None if options is None else _from_anywhere(options),
+        model=_absolute(model),
+        options=None if options is None else _absolute(options),
         model_sha256=model_hash(elmo.bilm),
         lines=lines,
         layers=layers,
@@ -79,35 +85,35 @@ def embed_corpus(
         column=column,
     )
     encoder = elmo.bilm.word_encoder
-    del elmo  # workers open their own
+    del elmo  # workers load their own
     workers = workers or LocalWorkers()
-    unit_bytes = max(1, shard_bytes * BYTES_PER_TOKEN // row_bytes)
-    units = cut_corpus(source, lines, column, unit_bytes, workers.cut)
+    chunk_bytes = max(1, shard_bytes * BYTES_PER_TOKEN // row_bytes)
+    chunks = split_corpus(source, lines, column, chunk_bytes, workers.split)
     with exclusive_output(target):
-        shards = _write(wanted, units, row_bytes, workers)
+        shards = _write(job, chunks, row_bytes, workers)
     encoder.warn_truncated(sum(shard.n_truncated for shard in shards))
     return _count(shards)
 
 
 def _row_bytes(elmo: Elmo, layers: str, dtype: Precision) -> int:
-    """What a token takes in a shard."""
+    """The bytes of a token in a shard."""
     n_numbers = len(layer_weights(layers, elmo.n_layers)) * elmo.output_dim
     return n_numbers * (2 if dtype == "float16" else 4) + ROW_BYTES
 
 
-def _write(wanted: Wanted, units: Sequence[Unit], row_bytes: int, workers: Workers) -> list[Shard]:
-    target = find_place(wanted.out)
-    there = find_finished(target, units, wanted)
-    _tell_size(target, units, there, row_bytes)
+def _write(job: EmbedJob, chunks: Sequence[Chunk], row_bytes: int, workers: Workers) -> list[Shard]:
+    target = StoragePath.of(job.out)
+    finished = find_finished(target, chunks, job)
+    _check_size(target, chunks, finished, row_bytes)
     shards = []
-    with _Progress([unit for unit in units if unit.shard_name not in there]) as progress:
-        for shard in workers.write(wanted, units):
-            if shard.name not in there:
-                # Found whole by a second worker if the first was killed when it had written it.
+    with _Progress([chunk for chunk in chunks if chunk.shard_name not in finished]) as progress:
+        for shard in workers.write(job, chunks):
+            if shard.name not in finished:
+                # Found intact by a second worker if the first was killed after it had written it.
                 shard = replace(shard, is_new=True)
-                progress.tell(shard)
+                progress.update(shard)
             elif shard.is_new:
-                log.warning("%s was broken: made again", shard.name)
+                log.warning("%s was damaged and has been written again", shard.name)
             shards.append(shard)
     return shards
 
@@ -121,29 +127,29 @@ def _count(shards: Sequence[Shard]) -> CorpusCounts:
     )
 
 
-def _from_anywhere(path: str | Path) -> str:
-    """A path that also finds its file from another folder; the name of a model stays one."""
+def _absolute(path: str | Path) -> str:
+    """An absolute path; the name of a shipped model is unchanged."""
     path = Path(path)
     is_path = path.exists() or path.parent != Path()
     return str(path.absolute() if is_path else path)
 
 
-def _tell_size(
-    target: Place, units: Sequence[Unit], there: Collection[str], row_bytes: int
+def _check_size(
+    target: StoragePath, chunks: Sequence[Chunk], finished: Collection[str], row_bytes: int
 ) -> None:
-    """Say before anything is written what will be, and refuse what has no room."""
-    all_tokens = sum(unit.about_tokens for unit in units)
-    new_tokens = sum(unit.about_tokens for unit in units if unit.shard_name not in there)
+    """Log how much will be written, and refuse it if the disk is too small."""
+    all_tokens = sum(chunk.estimated_tokens for chunk in chunks)
+    new_tokens = sum(chunk.estimated_tokens for chunk in chunks if chunk.shard_name not in finished)
     log.info(
-        f"{target.address}: {len({unit.name for unit in units}):,} files become {len(units):,} "
-        f"shards: about {all_tokens:,} tokens, {_size(all_tokens * row_bytes)}; "
-        f"{len(there):,} shards are there, {_size(new_tokens * row_bytes)} are to be written"
+        f"{target.address}: {len({chunk.name for chunk in chunks}):,} files to be written as "
+        f"{len(chunks):,} shards: about {all_tokens:,} tokens, {_size(all_tokens * row_bytes)}; "
+        f"{len(finished):,} shards exist, {_size(new_tokens * row_bytes)} to be written"
     )
     free = shutil.disk_usage(target.path).free if target.is_local else None
     if free is not None and new_tokens * row_bytes > free:
         raise DataError(
             f"{target.path}: {_size(free)} free, expected about {_size(new_tokens * row_bytes)} "
-            "for the shards; choose --dtype float16 or fewer layers, or name another output"
+            "for the shards; --dtype float16 and fewer layers take less"
         )
 
 
@@ -156,17 +162,17 @@ def _size(n_bytes: float) -> str:
 
 
 class _Progress:
-    """A bar with the time left on a terminal, else a line a minute."""
+    """A progress bar on a terminal, else a log line per minute."""
 
-    def __init__(self, units: Sequence[Unit]) -> None:
-        self._about = {unit.shard_name: unit.about_tokens for unit in units}
+    def __init__(self, chunks: Sequence[Chunk]) -> None:
+        self._estimates = {chunk.shard_name: chunk.estimated_tokens for chunk in chunks}
         self._n_done = self._n_tokens = 0
 
     def __enter__(self) -> "_Progress":
-        self._started_at = self._told_at = time.monotonic()
+        self._started_at = self._logged_at = time.monotonic()
         self._redirection = logging_redirect_tqdm()
         self._redirection.__enter__()
-        total = sum(self._about.values())
+        total = sum(self._estimates.values())
         self._bar = tqdm(total=total, unit=" tokens", unit_scale=True, disable=None)
         return self
 
@@ -174,17 +180,17 @@ class _Progress:
         self._bar.close()
         self._redirection.__exit__(None, None, None)
 
-    def tell(self, shard: Shard) -> None:
-        """One more shard is written."""
+    def update(self, shard: Shard) -> None:
+        """Count one more finished shard."""
         self._n_done += 1
-        self._n_tokens += self._about[shard.name]
-        self._bar.update(self._about[shard.name])
+        self._n_tokens += self._estimates[shard.name]
+        self._bar.update(self._estimates[shard.name])
         now = time.monotonic()
-        if self._bar.disable and now - self._told_at >= LOG_SECONDS:
-            self._told_at = now
+        if self._bar.disable and now - self._logged_at >= LOG_SECONDS:
+            self._logged_at = now
             speed = self._n_tokens / (now - self._started_at)
-            left = tqdm.format_interval((sum(self._about.values()) - self._n_tokens) / speed)
+            left = tqdm.format_interval((sum(self._estimates.values()) - self._n_tokens) / speed)
             log.info(
-                f"{self._n_done:,} of {len(self._about):,} shards, {speed:,.0f} tokens/s, "
+                f"{self._n_done:,} of {len(self._estimates):,} shards, {speed:,.0f} tokens/s, "
                 f"{left} left"
             )

@@ -1,4 +1,4 @@
-"""A corpus cut into units: nothing lost, nothing twice, and every unit is found again."""
+"""A corpus split into chunks: nothing lost, nothing twice, and every chunk can be read again."""
 
 import gzip
 import lzma
@@ -11,9 +11,9 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from elmo.errors import DataError
-from elmo.files.remote import find_place
+from elmo.files.remote import StoragePath
 from elmo.text.tokenizer import split_text
-from elmo.vectors.corpus.units import cut_corpus, read_unit
+from elmo.vectors.corpus.chunks import read_chunk, split_corpus
 
 LINES = ["I took a bow. He left.", "", "naïve 東京 🙂", "x" * 300, "", "They don't. Do they?"] * 5
 
@@ -29,34 +29,34 @@ def write(path, lines):
         path.write_bytes(pack(text))
 
 
-def cut(path, unit_bytes=100, lines="sentences", column="text"):
-    return cut_corpus(find_place(path), lines, column, unit_bytes)
+def split(path, chunk_bytes=100, lines="sentences", column="text"):
+    return split_corpus(StoragePath.of(path), lines, column, chunk_bytes)
 
 
 @pytest.mark.parametrize("name", ["a.txt", "a.txt.gz", "a.xz", "a.parquet"])
-@pytest.mark.parametrize("unit_bytes", [1, 37, 100, 10_000])
-def test_units_hold_the_lines_of_their_file_each_once(name, unit_bytes, tmp_path):
+@pytest.mark.parametrize("chunk_bytes", [1, 37, 100, 10_000])
+def test_chunks_have_the_lines_of_their_file_each_once(name, chunk_bytes, tmp_path):
     write(tmp_path / "corpus" / name, LINES)
-    units = cut(tmp_path / "corpus", unit_bytes)
-    assert [line for unit in units for line in read_unit(unit, "text")] == LINES
-    assert [unit.first_line for unit in units] == [
-        sum(unit.n_lines for unit in units[:k]) for k in range(len(units))
+    chunks = split(tmp_path / "corpus", chunk_bytes)
+    assert [line for chunk in chunks for line in read_chunk(chunk, "text")] == LINES
+    assert [chunk.first_line for chunk in chunks] == [
+        sum(chunk.n_lines for chunk in chunks[:k]) for k in range(len(chunks))
     ]
-    assert len(units) == {1: 30, 10_000: 1}.get(unit_bytes, len(units))
+    assert len(chunks) == {1: 30, 10_000: 1}.get(chunk_bytes, len(chunks))
 
 
-def test_every_unit_but_the_last_of_a_file_is_as_large_as_asked(tmp_path):
+def test_every_chunk_but_the_last_of_a_file_is_as_large_as_asked(tmp_path):
     write(tmp_path / "a.txt", ["some words"] * 1000)
-    *units, last = cut(tmp_path / "a.txt", 100)
-    assert {unit.n_bytes for unit in units} == {110}
+    *chunks, last = split(tmp_path / "a.txt", 100)
+    assert {chunk.n_bytes for chunk in chunks} == {110}
     assert last.n_bytes <= 110
 
 
-def test_the_same_text_is_cut_alike_in_every_format(tmp_path):
+def test_the_same_text_is_split_alike_in_every_format(tmp_path):
     for name in ("a.txt", "a.gz", "a.xz", "a.parquet"):
         write(tmp_path / name / name, LINES)
     hashes = [
-        [unit.sha256 for unit in cut(tmp_path / name)]
+        [chunk.sha256 for chunk in split(tmp_path / name)]
         for name in ("a.txt", "a.gz", "a.xz", "a.parquet")
     ]
     assert hashes[1:] == hashes[:-1]
@@ -64,37 +64,37 @@ def test_the_same_text_is_cut_alike_in_every_format(tmp_path):
 
 def test_sentences_of_paragraphs_are_numbered_through_a_file(tmp_path):
     write(tmp_path / "a.txt", LINES)
-    for unit in cut(tmp_path / "a.txt", 100, "paragraphs"):
-        before = LINES[: unit.first_line]
-        assert unit.first_sentence == sum(len(split_text(line)) for line in before)
+    for chunk in split(tmp_path / "a.txt", 100, "paragraphs"):
+        before = LINES[: chunk.first_line]
+        assert chunk.first_sentence == sum(len(split_text(line)) for line in before)
 
 
-def test_tokens_are_known_about_before_they_are_cut(tmp_path):
+def test_the_number_of_tokens_is_estimated(tmp_path):
     write(tmp_path / "a.txt", ["a line of seven words in all", "and one of five words"] * 500)
     for lines in ("sentences", "paragraphs", "tokens"):
-        units = cut(tmp_path / "a.txt", 2000, lines)
-        assert sum(unit.about_tokens for unit in units) == pytest.approx(6000, rel=0.1)
+        chunks = split(tmp_path / "a.txt", 2000, lines)
+        assert sum(chunk.estimated_tokens for chunk in chunks) == pytest.approx(6000, rel=0.1)
 
 
 def test_files_are_found_in_folders_and_others_are_left_out(tmp_path):
     for name in ("b.txt", "sub/deep/a.gz", "notes.md", ".hidden.txt", ".git/x.txt"):
         write(tmp_path / name, LINES)
-    assert {unit.name for unit in cut(tmp_path)} == {"b.txt", "sub/deep/a.gz"}
+    assert {chunk.name for chunk in split(tmp_path)} == {"b.txt", "sub/deep/a.gz"}
 
 
 def test_a_file_that_is_added_changes_no_shard_of_another(tmp_path):
     write(tmp_path / "b.txt", LINES)
-    names = {unit.shard_name: unit.sha256 for unit in cut(tmp_path)}
+    names = {chunk.shard_name: chunk.sha256 for chunk in split(tmp_path)}
     write(tmp_path / "a.txt", LINES)
-    assert names.items() <= {unit.shard_name: unit.sha256 for unit in cut(tmp_path)}.items()
+    assert names.items() <= {chunk.shard_name: chunk.sha256 for chunk in split(tmp_path)}.items()
 
 
 def test_text_that_changed_meanwhile_is_refused(tmp_path):
     write(tmp_path / "a.txt", LINES)
-    unit = cut(tmp_path / "a.txt")[1]
+    chunk = split(tmp_path / "a.txt")[1]
     write(tmp_path / "a.txt", ["other", *LINES])
     with pytest.raises(DataError, match="changed"):
-        read_unit(unit, "text")
+        read_chunk(chunk, "text")
 
 
 @pytest.mark.parametrize(
@@ -103,18 +103,18 @@ def test_text_that_changed_meanwhile_is_refused(tmp_path):
         ("a.txt", b"fine\ncaf\xe9\n", "a.txt:2: not UTF-8"),
         ("a.gz", gzip.compress(b"fine\n" * 9000)[:-20], r"a\.gz:\d+: cannot be read"),
         ("a.parquet", b"PAR1 no table PAR1", r"a\.parquet: cannot be read"),
-        ("a.md", b"fine\n", "of 1 files"),
+        ("a.md", b"fine\n", "none of 1 files is text"),
         ("a.txt", b"", "no line of text"),
     ],
 )
 def test_what_cannot_be_read_is_refused_by_its_place(name, content, message, tmp_path):
     (tmp_path / name).write_bytes(content)
     with pytest.raises(DataError, match=message):
-        cut(tmp_path)
+        split(tmp_path)
 
 
 def test_a_table_without_the_column_says_which_it_has(tmp_path):
     parquet.write_table(pa.table({"body": ["a"], "n": [1]}), tmp_path / "a.parquet")
     with pytest.raises(DataError, match="no column 'text' of text, expected one of body;"):
-        cut(tmp_path)
-    assert read_unit(cut(tmp_path, column="body")[0], "body") == ["a"]
+        split(tmp_path)
+    assert read_chunk(split(tmp_path, column="body")[0], "body") == ["a"]

@@ -16,10 +16,9 @@ import ray
 
 from elmo.errors import ConfigError, ElmoError
 from elmo.vectors.corpus.embed import embed_corpus
-from elmo.vectors.corpus.ray_workers import RayWorkers, reach
-from elmo.vectors.corpus.workers import LocalWorkers
+from elmo.vectors.corpus.workers import LocalWorkers, RayWorkers, check_reachable
+from tests.vectors.corpus.test_chunks import write
 from tests.vectors.corpus.test_embed import LINES, assert_same_rows, children, n_shards
-from tests.vectors.corpus.test_units import write
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +68,7 @@ def test_a_worker_killed_in_the_middle_loses_nothing_and_the_rows_are_those_of_o
 
 
 @pytest.mark.usefixtures("cluster")
-def test_what_a_user_can_mend_comes_back_from_the_cluster_as_it_was_said(
+def test_an_error_that_a_user_can_fix_comes_back_from_the_cluster_unchanged(
     corpus, official, tmp_path
 ):
     (corpus / "bad.txt").write_bytes(b"fine\n\xff\n")
@@ -81,4 +80,4 @@ def test_what_a_user_can_mend_comes_back_from_the_cluster_as_it_was_said(
 @pytest.mark.parametrize("address", ["127.0.0.1:1", "ray://127.0.0.1:1", "nonsense"])
 def test_a_cluster_that_is_not_there_is_refused(address):
     with pytest.raises(ConfigError, match="no Ray cluster can be reached"):
-        reach(address)
+        check_reachable(address)
