@@ -36,7 +36,7 @@ model_option = click.option(
     default=ENGLISH,
     show_default=True,
     type=click.Path(path_type=Path),
-    help="Model: a model folder, an official weights.hdf5, a .zip of one, or a shipped model.",
+    help="Model: a folder, a weights.hdf5, an archive, or a name of `elmo models`.",
 )
 options_option = path_option("--options", help="options.json, if not beside the weights.")
 softmax_option = path_option("--softmax", help="Official softmax weights.")
@@ -51,11 +51,11 @@ task_bilm_option = path_option(
 # The text.
 lines_option = click.option(
     "--lines",
-    type=click.Choice(["paragraphs", "sentences", "tokens"]),
+    type=click.Choice(["paragraphs", "sentences", "tokens", "residues"]),
     default="paragraphs",
     show_default=True,
-    help="What a line of text is: a paragraph (split into sentences), one sentence, or the tokens "
-    "of one sentence with white space between them.",
+    help="What a line of text is: a paragraph (split into sentences), one sentence, the tokens "
+    "of one sentence with white space between them, or a protein, whose tokens are its letters.",
 )
 search_text_option = path_option(
     "--text",

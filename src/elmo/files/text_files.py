@@ -2,15 +2,17 @@
 
 In: the paths of UTF-8 text files (plain, .gz, .xz, or `-` for standard input). Out: lines; or lists
 of lines of about a megabyte, which end at a blank line, as this ends a document. Errors name the
-file and the line.
+file and the line. A line of a FASTA file is a sequence, which is a document of its own.
 """
 
+import csv
 import glob
 import gzip
 import lzma
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -19,7 +21,9 @@ from elmo.errors import DataError
 # A block is what one process splits at a time. A longer document is cut: blocks bound the memory of
 # the first pass, and shuffling needs documents that are not a large part of the corpus.
 BLOCK_CHARACTERS = 1_000_000
-SUFFIXES = (".txt", ".gz", ".xz")  # of the files that are read from a folder
+FASTA_SUFFIXES = (".fasta", ".fa", ".faa", ".fas")
+TABLE_SUFFIXES = {".csv": ",", ".tsv": "\t"}
+SUFFIXES = (".txt", ".gz", ".xz", *FASTA_SUFFIXES)  # of the files that are read from a folder
 STANDARD_INPUT = Path("-")
 MAX_LINE_BYTES = 64_000_000  # a longer line is not a paragraph
 
@@ -55,12 +59,73 @@ def read_blocks(paths: list[Path]) -> Iterator[list[str]]:
 
 def read_lines(path: Path) -> Iterator[str]:
     """The lines of a file, stripped; blank ones are empty."""
+    if is_fasta(path):
+        return (line for record in read_fasta(path) for line in (record.sequence, ""))
     return map(str.strip, read_raw_lines(path))
 
 
 def read_raw_lines(path: Path) -> Iterator[str]:
     """The lines of a file with all white space and the line end: a word may be a Unicode space."""
     return (line for line, _ in lines_with_sizes(lambda: _open_path(path), str(path)))
+
+
+@dataclass(frozen=True, slots=True)
+class FastaRecord:
+    """A sequence and the words of its header."""
+
+    header: str
+    sequence: str
+
+    def id(self, field: int | None = None) -> str:
+        """The first word of the header, or one of its `|` fields, from 0."""
+        name = (self.header.split() or [""])[0]
+        fields = name.split("|")
+        return name if field is None else fields[field] if field < len(fields) else ""
+
+
+def suffix_of(path: Path) -> str:
+    """The ending of a file's name before that of its compression, in lower case."""
+    name = path.with_suffix("") if path.suffix in (".gz", ".xz") else path
+    return name.suffix.lower()
+
+
+def is_fasta(path: Path) -> bool:
+    """Whether a file is of sequences, by its name."""
+    return suffix_of(path) in FASTA_SUFFIXES
+
+
+def read_fasta(path: Path) -> Iterator[FastaRecord]:
+    """The sequences of a FASTA file, as they are written."""
+    header: str | None = None
+    parts: list[str] = []
+    for number, whole in enumerate(read_raw_lines(path), start=1):
+        line = whole.strip()
+        if line.startswith(">"):
+            if header is not None:
+                yield FastaRecord(header, "".join(parts))
+            header, parts = line[1:], []
+        elif header is not None:
+            parts.append(line)
+        elif line and not line.startswith(";"):
+            raise DataError(f"{path}:{number}: {line[:40]!r}, expected a header that starts with >")
+    if header is not None:
+        yield FastaRecord(header, "".join(parts))
+
+
+def read_column(path: Path, column: str) -> Iterator[str]:
+    """The values of a column of a .csv or .tsv file, which has a header."""
+    rows = csv.DictReader(
+        read_raw_lines(path),
+        delimiter=TABLE_SUFFIXES[suffix_of(path)],
+    )
+    try:
+        if column not in (rows.fieldnames or ()):
+            found = ", ".join(rows.fieldnames or ()) or "none"
+            raise DataError(f"{path}: no column {column!r}, expected one of its own: {found}")
+        for row in rows:
+            yield " ".join((row[column] or "").split())
+    except csv.Error as error:
+        raise DataError(f"{path}:{rows.line_num}: {error}, expected a table") from error
 
 
 def lines_with_sizes(

@@ -56,13 +56,15 @@ class Embedded:
 def layer_weights(layers: Layers, n_layers: int) -> NDArray[np.float32]:
     """A choice of layers as weights (K, L+1): each row is one weighted sum of all layers.
 
-    "all", "average", "top", a number, "0,2" (those layers), or a list of weights (one mix).
+    "all", "average", "sum", "top", a number, "0,2" (those layers), or a list of weights (one mix).
     """
     identity = np.eye(n_layers, dtype=np.float32)
     if layers == "all":
         return identity
     if layers == "average":
         return np.full((1, n_layers), 1 / n_layers, dtype=np.float32)
+    if layers == "sum":
+        return np.ones((1, n_layers), dtype=np.float32)
     if layers == "top":
         return identity[-1:]
     if isinstance(layers, str):
@@ -76,8 +78,8 @@ def layer_weights(layers: Layers, n_layers: int) -> NDArray[np.float32]:
         return mix[None]
     if not all(0 <= number < n_layers for number in numbers):
         raise ConfigError(
-            f"layers {layers!r} not understood; expected all, average, top, or numbers from 0 to "
-            f"{n_layers - 1} such as '0,2'"
+            f"layers {layers!r} not understood; expected all, average, sum, top, or numbers from "
+            f"0 to {n_layers - 1} such as '0,2'"
         )
     return identity[numbers]
 

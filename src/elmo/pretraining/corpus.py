@@ -25,7 +25,7 @@ from elmo.errors import DataError
 from elmo.files.atomic import atomic_folder
 from elmo.files.parallel import map_in_order
 from elmo.files.text_files import BLOCK_CHARACTERS, read_blocks
-from elmo.text.lines import LineFormat, split_line
+from elmo.text.lines import LineFormat, line_format_of, split_line
 from elmo.text.vocabulary import BEGIN, END, UNKNOWN, Vocabulary
 
 # Raised when the layout of the folder or the splitting of text changes: old caches are left alone.
@@ -95,6 +95,7 @@ def build_cache(
     shards: Sequence[Path], folder: Path, lines: LineFormat = "paragraphs"
 ) -> TokenCache:
     """The cache of these files under `folder`, made now unless it is there already."""
+    lines = line_format_of(shards, lines)
     place = folder / _key(shards, lines)
     if not place.exists():
         with atomic_folder(place, overwrite=False) as temporary:

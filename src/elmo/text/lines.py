@@ -10,12 +10,14 @@ from pathlib import Path
 from typing import Literal
 
 from elmo.errors import DataError
-from elmo.files.text_files import read_lines
+from elmo.files.text_files import is_fasta, read_lines
 from elmo.text.tokenizer import Sentence, split_text, tokenize
 
 # paragraphs: raw text that is split into sentences. sentences: one raw sentence.
 # tokens: one sentence, its tokens separated by white space as `str.split()` does.
-LineFormat = Literal["paragraphs", "sentences", "tokens"]
+# residues: one protein, its tokens are its letters; what is no residue (* - and spaces) is dropped.
+LineFormat = Literal["paragraphs", "sentences", "tokens", "residues"]
+NO_RESIDUES = str.maketrans("", "", "*- \t")
 
 Text = str | Sequence[str]  # raw text, or the tokens of a sentence
 
@@ -24,15 +26,25 @@ def split_line(line: str, lines: LineFormat = "paragraphs") -> list[Sentence]:
     """The sentences of one line; none if it is blank."""
     if lines == "paragraphs":
         return split_text(line)
-    sentence = tokenize(line) if lines == "sentences" else Sentence(line.split(), [])
+    if lines == "residues":
+        # Lower case masks a region of a sequence; it is the same residue.
+        sentence = Sentence(list(line.translate(NO_RESIDUES).upper()), [])
+    else:
+        sentence = tokenize(line) if lines == "sentences" else Sentence(line.split(), [])
     return [sentence] if sentence.tokens else []
 
 
 def read_sentences(paths: Iterable[Path], lines: LineFormat = "paragraphs") -> Iterator[list[str]]:
     """The tokens of each sentence of text files (plain, .gz, .xz, or `-` for standard input)."""
     for path in paths:
+        kind = line_format_of([path], lines)
         for line in read_lines(path):
-            yield from (sentence.tokens for sentence in split_line(line, lines))
+            yield from (sentence.tokens for sentence in split_line(line, kind))
+
+
+def line_format_of(paths: Sequence[Path], lines: LineFormat) -> LineFormat:
+    """What a line of these files is: that of FASTA files is a sequence of residues."""
+    return "residues" if paths and all(map(is_fasta, paths)) else lines
 
 
 def as_sentences(text: Text) -> list[Sentence]:

@@ -6,6 +6,7 @@ Out: the output file with one record per line, and how much is in it. A record h
 the input's encoding.
 """
 
+import dataclasses
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -17,13 +18,23 @@ import numpy as np
 from tqdm import tqdm
 
 from elmo.api import Elmo
-from elmo.files.text_files import STANDARD_INPUT, read_lines
+from elmo.errors import ConfigError, DataError, needs_extra
+from elmo.files.text_files import (
+    STANDARD_INPUT,
+    TABLE_SUFFIXES,
+    is_fasta,
+    read_column,
+    read_fasta,
+    read_lines,
+    suffix_of,
+)
 from elmo.inference.embedder import BATCH_TOKENS
 from elmo.inference.results import layer_weights
-from elmo.text.lines import LineFormat, split_line
+from elmo.text.lines import LineFormat, line_format_of, split_line
 from elmo.vectors.files import Entry, ParquetFile, Vectors, new_vector_file
 
 Precision = Literal["float16", "float32"]
+Pool = Literal["mean", "max"]
 
 
 @dataclass(frozen=True)
@@ -44,27 +55,83 @@ def embed_file(
     lines: LineFormat = "paragraphs",
     layers: str = "average",
     dtype: Precision = "float32",
+    pool: Pool | None = None,
+    column: str = "text",
+    id_field: int | None = None,
 ) -> Counts:
     """Write the vectors of each line of a text; a progress bar shows on a terminal.
 
-    `lines` says what a line is: a paragraph that is split into sentences, one sentence, or tokens.
+    `lines` says what a line is: a paragraph that is split into sentences, one sentence, tokens, or
+    residues. A line of a .csv, .tsv or .parquet file is the value of `column` in a row. The
+    sequences of a FASTA file are found by their ids, or by one of the `|` fields of these.
+    `pool` gives one vector per line: the mean or the maximum over its tokens.
     """
+    if pool is not None and out.suffix == ".parquet":
+        raise ConfigError(f"{out}: pooled vectors, expected .npz, .h5 or .jsonl")
+    lines = line_format_of([source], lines)
     n_lines = n_sentences = n_tokens = 0
     with new_vector_file(out) as file:
-        progress = Progress(source)
+        progress = Progress(source, column)
         elmo = Elmo.load(model, options=options)
         none = no_vectors(elmo, layers)  # unknown layers are refused before the text is read
         if isinstance(file, ParquetFile):
             file.no_vectors = none.astype(dtype)
-        entries = (make_entry(line, k, lines) for k, line in enumerate(read_lines(source)))
+        entries = _entries(source, lines, column, id_field)
         with progress:
             for entry, vectors in embed_entries(elmo, entries, layers):
-                file.add(entry, vectors.astype(dtype))
+                pooled = vectors if pool is None else _pool(vectors, pool)
+                file.add(entry, pooled.astype(dtype))
                 n_lines += 1
                 n_sentences += len(entry.sentences)
                 n_tokens += len(entry.tokens)
                 progress.update(entry)
     return Counts(n_lines, n_sentences, n_tokens)
+
+
+def _entries(source: Path, lines: LineFormat, column: str, id_field: int | None) -> Iterator[Entry]:
+    """The lines of a file; those of a FASTA file with their ids, each of which is there once."""
+    if not is_fasta(source):
+        for number, line in enumerate(_read_lines(source, column)):
+            yield make_entry(line, number, lines)
+        return
+    numbers: dict[str, int] = {}
+    for number, record in enumerate(read_fasta(source)):
+        key = record.id(id_field).replace("/", "_")  # HDF5 would make groups of it
+        if not key or key in numbers:
+            found = f"also that of sequence {numbers[key] + 1}" if key else "empty"
+            raise DataError(
+                f"{source}: the id of sequence {number + 1}, {record.header[:60]!r}, is {found}, "
+                "expected ids that differ; choose another field"
+            )
+        numbers[key] = number
+        yield dataclasses.replace(make_entry(record.sequence, number, lines), key=key)
+
+
+def _read_lines(source: Path, column: str) -> Iterator[str]:
+    if suffix_of(source) in TABLE_SUFFIXES:
+        return read_column(source, column)
+    return _read_parquet(source, column) if source.suffix == ".parquet" else read_lines(source)
+
+
+def _read_parquet(source: Path, column: str) -> Iterator[str]:
+    with needs_extra("parquet"):
+        import pyarrow
+        from pyarrow import parquet
+    try:
+        for batch in parquet.ParquetFile(source).iter_batches(columns=[column]):
+            if column not in batch.schema.names:
+                raise DataError(f"{source}: no column {column!r}, expected one with text")
+            for value in batch.column(0).to_pylist():
+                yield " ".join(str("" if value is None else value).split())
+    except (OSError, pyarrow.ArrowException) as error:
+        raise DataError(f"{source}: cannot be read ({error}), expected Parquet") from error
+
+
+def _pool(vectors: Vectors, how: Pool) -> Vectors:
+    """(..., T, D) -> (..., D); zero of no token."""
+    if not vectors.shape[-2]:
+        return np.zeros((*vectors.shape[:-2], vectors.shape[-1]), vectors.dtype)
+    return np.asarray(vectors.mean(-2) if how == "mean" else vectors.max(-2))
 
 
 def make_entry(line: str, number: int, lines: LineFormat) -> Entry:
@@ -75,7 +142,7 @@ def make_entry(line: str, number: int, lines: LineFormat) -> Entry:
         tokens=[token for sentence in sentences for token in sentence.tokens],
         text=line,
         offsets=None
-        if lines == "tokens"
+        if lines in ("tokens", "residues")
         else [offset for sentence in sentences for offset in sentence.offsets],
         sentences=list(pairwise(ends)),
         line=number,
@@ -113,10 +180,9 @@ def _embed_sentences(elmo: Elmo, sentences: Iterable[list[str]], layers: str) ->
 class Progress:
     """A bar with tokens per second and, for a file, the time left. Reads the file once to know."""
 
-    def __init__(self, source: Path) -> None:
-        self._n_characters = (
-            None if source == STANDARD_INPUT else sum(map(_n_written, read_lines(source)))
-        )
+    def __init__(self, source: Path, column: str) -> None:
+        is_pipe = source == STANDARD_INPUT
+        self._n_characters = None if is_pipe else sum(map(_n_written, _read_lines(source, column)))
         self._n_tokens = 0
 
     def __enter__(self) -> "Progress":

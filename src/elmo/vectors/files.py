@@ -34,6 +34,7 @@ class Entry:
     offsets: list[tuple[int, int]] | None  # none if the text was given as tokens
     sentences: list[tuple[int, int]]  # ranges of tokens
     line: int = 0  # its number in the input
+    key: str | None = None  # the id of a sequence, by which its vectors are found
 
 
 class VectorFile(Protocol):
@@ -57,8 +58,9 @@ class NpzFile:
 
     def add(self, entry: Entry, vectors: Vectors) -> None:
         """Write the next line."""
-        self._add_array(str(self._n_lines), vectors)
-        self._add_array(f"tokens_{self._n_lines}", np.array(entry.tokens, dtype=np.str_))
+        key = str(self._n_lines) if entry.key is None else entry.key
+        self._add_array(key, vectors)
+        self._add_array(f"tokens_{key}", np.array(entry.tokens, dtype=np.str_))
         self._n_lines += 1
 
     def close(self) -> None:
@@ -77,9 +79,14 @@ class Hdf5File:
         self._file = h5py.File(path, "w")
         self._numbers: dict[str, str] = {}
         self._n_lines = 0
+        self._has_index = True
 
     def add(self, entry: Entry, vectors: Vectors) -> None:
         """Write the next line."""
+        if entry.key is not None:  # as SeqVec's files are: a dataset for each id, and nothing else
+            self._file.create_dataset(entry.key, data=vectors)
+            self._has_index = False
+            return
         key = str(self._n_lines)
         self._file.create_dataset(key, data=vectors)
         # Raw text was never in the old files: splitting a sentence there gives its tokens.
@@ -88,8 +95,9 @@ class Hdf5File:
 
     def close(self) -> None:
         """Write the sentences' index."""
-        index = self._file.create_dataset("sentence_to_index", (1,), dtype=h5py.string_dtype())
-        index[0] = json.dumps(self._numbers)
+        if self._has_index:
+            index = self._file.create_dataset("sentence_to_index", (1,), dtype=h5py.string_dtype())
+            index[0] = json.dumps(self._numbers)
         self._file.close()
 
 
@@ -101,7 +109,8 @@ class JsonLinesFile:
 
     def add(self, entry: Entry, vectors: Vectors) -> None:
         """Write the next line."""
-        known: dict[str, Any] = {"tokens": entry.tokens}
+        known: dict[str, Any] = {} if entry.key is None else {"id": entry.key}
+        known["tokens"] = entry.tokens
         if entry.offsets is not None:
             known |= {
                 "text": entry.text,

@@ -1,0 +1,149 @@
+"""Proteins and other sequences: FASTA and tables in, vectors by id out; and a model from FASTA."""
+
+import gzip
+import json
+
+import h5py
+import numpy as np
+import pytest
+
+from elmo.api import Elmo
+from elmo.cli.main import main
+from elmo.errors import DataError
+from elmo.files.text_files import read_fasta
+from elmo.text.lines import split_line
+from elmo.vectors import embed_file
+
+FASTA = """\
+; a comment
+>sp|P12345|AATM_RABIT Aspartate aminotransferase
+MALLHSARVL SGVASAFHPG
+LAAA*
+
+>sp|Q9/1|X_HUMAN
+mktw-x
+>tr|EMPTY|NONE
+"""
+
+
+@pytest.fixture
+def fasta(tmp_path):
+    path = tmp_path / "proteins.fasta"
+    path.write_text(FASTA)
+    return path
+
+
+def run(*arguments):
+    with pytest.raises(SystemExit) as left:
+        main([str(each) for each in arguments])
+    return left.value.code or 0
+
+
+def test_records_have_ids_and_whole_sequences(fasta):
+    records = list(read_fasta(fasta))
+    assert [record.id() for record in records] == [
+        "sp|P12345|AATM_RABIT",
+        "sp|Q9/1|X_HUMAN",
+        "tr|EMPTY|NONE",
+    ]
+    assert [record.id(1) for record in records] == ["P12345", "Q9/1", "EMPTY"]
+    [sentence] = split_line(records[0].sequence, "residues")
+    assert "".join(sentence.tokens) == "MALLHSARVLSGVASAFHPGLAAA"
+    assert split_line(records[1].sequence, "residues")[0].tokens == list("MKTWX")
+    assert split_line(records[2].sequence, "residues") == []
+
+
+@pytest.mark.parametrize("name", ["proteins.fasta", "p.fa", "p.faa.gz", "p.fasta.xz"])
+def test_residues_are_tokens_and_ids_are_keys(fasta, official, tmp_path, name):
+    path = tmp_path / name
+    if name.endswith(".gz"):
+        path.write_bytes(gzip.compress(fasta.read_bytes()))
+    elif name.endswith(".xz"):
+        import lzma
+
+        path.write_bytes(lzma.compress(fasta.read_bytes()))
+    else:
+        path.write_bytes(fasta.read_bytes())
+    counts = embed_file(path, tmp_path / "out.h5", official, id_field=1, layers="sum")
+    assert counts.n_tokens == 24 + 5
+    expected = Elmo.load(official).embed([list("MKTWX")])[0].layers.sum(0)
+    with h5py.File(tmp_path / "out.h5") as file:
+        assert set(file) == {"P12345", "Q9_1", "EMPTY"}
+        np.testing.assert_allclose(file["Q9_1"][()], expected, atol=1e-5)
+        assert file["EMPTY"].shape == (0, 16)
+
+
+@pytest.mark.parametrize("pool", ["mean", "max"])
+def test_pooled_vectors_are_one_for_a_sequence(fasta, official, tmp_path, pool):
+    assert run("embed", fasta, "-o", tmp_path / "out.npz", "-m", official, "--pool", pool) == 0
+    embedded = Elmo.load(official).embed([list("MKTWX")])[0]
+    with np.load(tmp_path / "out.npz") as file:
+        found = file["sp|Q9_1|X_HUMAN"]
+        assert file["tr|EMPTY|NONE"].tolist() == [0.0] * 16
+    np.testing.assert_allclose(found, embedded.pooled(pool), atol=1e-6)
+    out = tmp_path / "all.npz"
+    assert run("embed", fasta, "-o", out, "-m", official, "--pool", pool, "--layers", "all") == 0
+    with np.load(out) as file:
+        assert file["sp|Q9_1|X_HUMAN"].shape == (3, 16)
+    assert run("embed", fasta, "-o", tmp_path / "x.parquet", "-m", official, "--pool", pool) == 2
+
+
+def test_json_lines_have_the_ids(fasta, official, tmp_path):
+    embed_file(fasta, tmp_path / "out.jsonl", official)
+    lines = (tmp_path / "out.jsonl").read_text().splitlines()
+    assert json.loads(lines[0])["id"] == "sp|P12345|AATM_RABIT"
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("MKT\n>a\nMK\n", r"p.fasta:1: 'MKT', expected a header"),
+        (">a\nMK\n>a\nMT\n", "sequence 2, 'a', is also that of sequence 1"),
+        (">\nMK\n", "is empty"),
+    ],
+)
+def test_a_wrong_file_is_told(official, tmp_path, text, told):
+    (tmp_path / "p.fasta").write_text(text)
+    with pytest.raises(DataError, match=told):
+        embed_file(tmp_path / "p.fasta", tmp_path / "out.h5", official)
+    assert not (tmp_path / "out.h5").exists()
+
+
+@pytest.mark.parametrize("ending", [".csv", ".tsv", ".tsv.gz", ".parquet"])
+def test_a_column_of_a_table_is_embedded(official, tmp_path, ending):
+    path = tmp_path / f"table{ending}"
+    rows = [("a", "MKTW"), ("b", "AR*")]
+    if ending == ".parquet":
+        pa = pytest.importorskip("pyarrow")
+        from pyarrow import parquet
+
+        names, sequences = zip(*rows, strict=True)
+        parquet.write_table(pa.table({"id": list(names), "seq": list(sequences)}), path)
+    else:
+        separator = "," if ending == ".csv" else "\t"
+        text = "\n".join(separator.join(row) for row in [("id", "seq"), *rows])
+        path.write_bytes(gzip.compress(text.encode()) if ending == ".tsv.gz" else text.encode())
+    embed_file(path, tmp_path / "out.npz", official, column="seq", lines="residues")
+    with np.load(tmp_path / "out.npz") as file:
+        assert "".join(file["tokens_0"]) == "MKTW"
+        assert "".join(file["tokens_1"]) == "AR"
+    with pytest.raises(DataError, match="nothere"):
+        embed_file(path, tmp_path / "out.npz", official, column="nothere")
+
+
+def test_a_model_is_trained_on_fasta(tmp_path):
+    rng = np.random.default_rng(0)
+    for name in ("train", "heldout"):
+        with (tmp_path / f"{name}.fasta").open("w") as file:
+            for k in range(40):
+                file.write(f">{name}{k}\n{''.join(rng.choice(list('ACDEFGHIKL'), 30))}\n")
+    code = run(
+        *("pretrain", "--train", tmp_path / "train.fasta"),
+        *("--heldout", tmp_path / "heldout.fasta", "--out", tmp_path / "run", "--size", "tiny"),
+        *("--set", "vocabulary.min_count=1", "--set", "stream.batch_size=4"),
+        *("--set", "train.n_epochs=1"),
+    )
+    assert code == 0
+    elmo = Elmo.load(tmp_path / "run" / "model")
+    assert set(elmo.model.vocabulary.words) == {"<S>", "</S>", "<UNK>", *"ACDEFGHIKL"}
+    embed_file(tmp_path / "heldout.fasta", tmp_path / "out.h5", tmp_path / "run" / "model")
