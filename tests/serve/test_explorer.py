@@ -145,21 +145,28 @@ def test_surprise_hangs_under_every_word_and_substitutes_stand_beside_it(page, m
     told = bars.nth(3).get_attribute("title")
     assert f"{sentence.surprisal('forward')[3]:.1f} bits given the words before" in told
     assert f"{sentence.surprisal('backward')[3]:.1f} bits given the words after" in told
+    numbers = [f"{sentence.surprisal(way)[3]:.0f}" for way in ("forward", "backward")]
+    word = page.locator('[data-sentence="0"][data-position="3"]')
+    assert word.locator(".number-of").all_inner_texts() == numbers
+    assert page.locator(".axis").first.inner_text().split() == ["0", "10", "20"]
     arrow = page.locator('[data-sentence="1"][data-position="5"]')
     assert "not in the vocabulary" in arrow.locator(".bars").get_attribute("title")
     arrow.click()
     page.wait_for_selector("#word-unknown", state="visible")
     expected = [s.word for s in model.substitutes(BOWS[1].split(), 5, 8)]
     expect(page.locator("#substitutes .subject")).to_have_text(expected)
+    bars = page.locator("#substitutes .share").all()
+    assert len({round(bar.bounding_box()["x"]) for bar in bars}) == 1
 
 
 def test_words_are_points_whose_distances_are_those_of_a_pca(page, model):
+    page.get_by_label("only the compared word").uncheck()
     page.locator(".layer").nth(1).click()
     page.wait_for_timeout(500)
     found = page.evaluate(
         "[...document.querySelectorAll('#map .point')].map(p => {"
         " const m = new DOMMatrix(getComputedStyle(p).transform);"
-        " return [p.querySelector('title').textContent, m.e, m.f]; })"
+        " return [p.ariaLabel, m.e, m.f]; })"
     )
     tokens = [(token, s) for s, text in enumerate(BOWS) for token in text.split() if token != "."]
     assert sorted(name for name, _, _ in found) == sorted(
@@ -181,22 +188,121 @@ def test_words_are_points_whose_distances_are_those_of_a_pca(page, model):
     assert np.corrcoef(expected, shown)[0, 1] > 0.999
 
 
-def test_points_are_colored_by_sentence_or_by_word(page):
-    def colors():
-        return page.evaluate(
-            "Object.fromEntries([...document.querySelectorAll('#map .point')]"
-            ".map(p => [p.querySelector('title').textContent, p.dataset.color]))"
-        )
+def colors(page):
+    return page.evaluate(
+        "Object.fromEntries([...document.querySelectorAll('#map .point')]"
+        ".map(p => [p.ariaLabel, p.dataset.color]))"
+    )
 
-    by_sentence = colors()
+
+def test_points_are_colored_by_sentence_or_by_word(page):
+    assert page.locator("#map .point").count() == 3
+    page.get_by_label("only the compared word").uncheck()
+    page.get_by_label("sentence", exact=True).check()
+    by_sentence = colors(page)
     assert by_sentence["bow, sentence 1"] != by_sentence["bow, sentence 2"]
     assert by_sentence["bow, sentence 1"] == by_sentence["took, sentence 1"]
     page.get_by_label("word", exact=True).check()
-    by_word = colors()
+    by_word = colors(page)
     assert by_word["bow, sentence 1"] == by_word["bow, sentence 2"] == by_word["bow, sentence 3"]
     assert by_word["bow, sentence 1"] != by_word["took, sentence 1"]
-    page.get_by_label("only the compared word").check()
-    assert page.locator("#map .point").count() == 3
+    assert page.locator("#map-key li").all_inner_texts()[0] == "bow"
+
+
+def test_clusters_are_groups_of_similar_vectors(page):
+    found = page.evaluate(
+        """import('/static/clusters.js').then(({ clusters }) => [
+            clusters([[1, 0], [0.9, 0.1], [0, 1], [0.1, 1], [1, 0.05]]),
+            clusters([[1, 1], [1, 1], [2, 2]]),
+            clusters([[1, 0, 0], [0.9, 0.1, 0], [0, 1, 0], [0, 0.9, 0.1], [0, 0, 1], [0.1, 0, 1]]),
+        ])"""
+    )
+    assert found == [[0, 0, 1, 1, 0], [0, 0, 0], [0, 0, 1, 1, 2, 2]]
+
+
+def label_boxes(page):
+    page.wait_for_timeout(500)  # until nothing moves
+    return page.evaluate(
+        "[...document.querySelectorAll('#map .compared.labeled text')].map(t => {"
+        " const b = t.getBoundingClientRect(); return [b.left, b.top, b.right, b.bottom]; })"
+    )
+
+
+@pytest.mark.parametrize("n_sentences", [3, 60])
+def test_every_compared_word_has_a_label_and_none_overlap(context, service, n_sentences):
+    with running(service) as (address, _):
+        page = context.new_page()
+        sentences = [f"The ship number {k} took a bow ." for k in range(n_sentences)]
+        open_page(page, address, text="\n".join(sentences), word="bow")
+        boxes = label_boxes(page)
+    assert len(boxes) == n_sentences
+    for k, one in enumerate(boxes):
+        for two in boxes[:k]:
+            is_apart = one[2] <= two[0] or two[2] <= one[0] or one[3] <= two[1] or two[3] <= one[1]
+            assert is_apart
+
+
+def test_the_map_can_be_zoomed_and_moved(page):
+    def places():
+        return page.evaluate(
+            "[...document.querySelectorAll('#map .point')]"
+            ".map(p => { const m = new DOMMatrix(p.style.transform); return [m.e, m.f]; })"
+        )
+
+    at_first = np.array(places())
+    page.locator("#zoom-in").click()
+    zoomed = np.array(places())
+    np.testing.assert_allclose(zoomed - zoomed[0], 1.5 * (at_first - at_first[0]), atol=0.1)
+    box = page.locator("#map").bounding_box()
+    x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    page.mouse.move(x, y)
+    page.mouse.down()
+    page.mouse.move(x + 30, y + 20, steps=3)
+    page.mouse.up()
+    np.testing.assert_allclose(np.array(places()) - zoomed, [[30, 20]] * 3, atol=0.5)
+    page.mouse.move(x, y)
+    page.keyboard.down("Control")
+    page.mouse.wheel(0, -100)
+    page.keyboard.up("Control")
+    expect(page.locator("#map .point").first).not_to_have_css("transform", str(zoomed[0]))
+    page.locator("#zoom-reset").click()
+    np.testing.assert_allclose(places(), at_first, atol=0.1)
+
+
+def test_the_map_works_with_the_keyboard(page):
+    page.locator('#map .point[tabindex="0"]').focus()
+    seen = set()
+    for key in ("ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown") * 3:
+        page.keyboard.press(key)
+        seen.add(page.evaluate("document.activeElement.ariaLabel"))
+        expect(page.locator("#map-tip")).to_be_visible()
+    assert len(seen) > 1
+    name = page.evaluate("document.activeElement.ariaLabel")
+    assert name.endswith(page.locator("#map-tip .hint").inner_text())
+    page.keyboard.press("Enter")
+    sentence = BOWS[int(name[-1]) - 1].removesuffix(" .") + "."
+    expect(page.locator("#word-sentence")).to_have_text(sentence)
+    assert page.evaluate("document.activeElement.ariaLabel") == name
+    page.keyboard.press("+")
+    expect(page.locator("#map")).to_have_class(re.compile("zoomed"))
+    page.keyboard.press("0")
+    expect(page.locator("#map")).not_to_have_class(re.compile("zoomed"))
+    page.keyboard.press("Escape")
+    expect(page.locator("#map-tip")).to_be_hidden()
+
+
+def test_a_point_shows_its_sentence_under_the_pointer(page):
+    page.locator('#map .point[aria-label="bow, sentence 2"] circle').hover()
+    expect(page.locator("#map-tip")).to_contain_text("He drew a bow and arrow.")
+
+
+def test_text_from_right_to_left_is_shown_so(page):
+    page.locator("#text").fill("הוא הלך הביתה .\nהיא הלכה אל הבנק ליד הבנק .")
+    expect(page.locator("#sentences li")).to_have_count(2)
+    for selector in ("#text", "#sentences li", "#word-sentence"):
+        assert page.locator(selector).first.evaluate("e => getComputedStyle(e).direction") == "rtl"
+    page.get_by_label("only the compared word").uncheck()
+    assert page.locator("#map .point").count() == 9
 
 
 def test_a_page_of_text_is_tagged(page):
@@ -298,11 +404,12 @@ def test_everything_can_be_reached_by_keyboard(page):
         page.keyboard.press("Tab")
         reached.add(
             page.evaluate(
-                "(e => e.id || e.name || e.className || e.tagName)(document.activeElement)"
+                "(e => e.id || e.name || e.getAttribute('class'))(document.activeElement)"
             )
         )
     assert {"compared-word", "layer", "weight-0", "gamma", "measure", "color", "only"} <= reached
     assert {"word", "word compared", "any-word", "tag", "task"} <= reached
+    assert {"zoom-in"} <= reached
     page.locator('[data-sentence="0"][data-position="1"]').focus()
     page.keyboard.press("Enter")
     assert page.locator("#word-sentence mark").inner_text() == "took"
@@ -318,6 +425,12 @@ def test_on_a_phone_nothing_runs_over_the_edge(browser, address):
         open_page(page, address)
         page.wait_for_selector("#neighbors li")
         assert page.evaluate("document.documentElement.scrollWidth") <= 360
+        rows = page.locator("#occurrences li").all_inner_texts()
+        assert [" ".join(row.split()) for row in rows] == [
+            "I took a bow.",
+            "He drew a bow and arrow.",
+            "The bow of the ship was old …",
+        ]
 
 
 def test_the_api_has_a_page_whose_examples_run(context, address):

@@ -6,7 +6,7 @@ import { makeSliders, onChoices, showChoices } from "./controls.js";
 import { byId, element } from "./dom.js";
 import { EXAMPLES, textOf } from "./examples.js";
 import { showHeatmap } from "./heatmap.js";
-import { showMap, showMapKey } from "./map.js";
+import { showMap } from "./map.js";
 import { repeatedWords, showSentences } from "./sentences.js";
 import { readAddress, record } from "./state.js";
 import { setUpTagger } from "./tagger.js";
@@ -125,13 +125,12 @@ function showVectors() {
     showHeatmap({ ...view, onlyLayer }, chooseLayer);
   }
   showMap(view, choose);
-  showMapKey(found.sentences, state.color);
   showChoices(state, view.weights);
   showCalls({ ...view, address: location.origin, hasToken: api.hasToken() });
 }
 
 function showChosen() {
-  showSentences(found.sentences, found.scores, state.chosen, state.word, choose);
+  showSentences(found.sentences, found.scores, state.chosen, state.word, chooseInSentence);
   byId("word").hidden = !state.chosen;
   if (!state.chosen) return;
   const { sentence, position } = state.chosen;
@@ -153,6 +152,11 @@ function choose(place) {
   showVectors();
   showChosen();
   record(state);
+}
+
+// The buttons of the words are made anew; the focus stays.
+function chooseInSentence(place) {
+  choose(place);
   const { sentence, position } = place;
   document.querySelector(`[data-sentence="${sentence}"][data-position="${position}"]`)?.focus();
 }

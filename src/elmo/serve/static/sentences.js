@@ -10,12 +10,18 @@ export function showSentences(sentences, scores, chosen, word, choose) {
     ...sentences.map((tokens, s) =>
       element(
         "li",
-        {},
+        { dir: "auto" },
+        scores ? axis() : null,
         ...tokens.map((token, t) => wordButton({ s, t, token }, scores?.[s], chosen, word, choose)),
       ),
     ),
   );
   byId("surprisal-legend").hidden = !scores;
+}
+
+function axis() {
+  const ticks = [0, MOST_BITS / 2, MOST_BITS].map((bits) => element("span", {}, String(bits)));
+  return element("span", { class: "axis", "aria-hidden": "true" }, ...ticks);
 }
 
 function wordButton({ s, t, token }, score, chosen, word, choose) {
@@ -31,7 +37,7 @@ function wordButton({ s, t, token }, score, chosen, word, choose) {
     },
     element("span", { class: "token" }, token),
   );
-  if (score) button.append(bars(score, t));
+  if (score) button.append(...bars(score, t));
   return button;
 }
 
@@ -48,12 +54,18 @@ function bars(score, t) {
   });
   const told = parts.map(([, bits, given]) => `${bits.toFixed(1)} bits ${given}`).join(", ");
   const unknown = score.is_known[t] ? "" : ", not in the vocabulary";
-  return element(
-    "span",
-    { class: score.is_known[t] ? "bars" : "bars unknown", title: told + unknown },
-    ...columns,
-    hidden(`, ${told}${unknown}`),
+  const numbers = parts.map(([direction, bits]) =>
+    element("span", { class: `number-of ${direction}` }, bits.toFixed(0)),
   );
+  return [
+    element(
+      "span",
+      { class: score.is_known[t] ? "bars" : "bars unknown", title: told + unknown },
+      ...columns,
+      hidden(`, ${told}${unknown}`),
+    ),
+    element("span", { class: "bits", "aria-hidden": "true" }, ...numbers),
+  ];
 }
 
 // Words that occur more than once, most frequent first, each with its positions.

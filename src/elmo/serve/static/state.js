@@ -1,6 +1,6 @@
 // The state of the page as URL fragment, which browsers do not send to the server.
 
-const COLORS = ["sentence", "word"];
+const COLORS = ["cluster", "sentence", "word"];
 
 export function readAddress(hash, text) {
   const fields = new URLSearchParams(hash.slice(1));
@@ -18,7 +18,7 @@ export function readAddress(hash, text) {
     gamma: gamma > 0 && gamma <= 3 ? gamma : 1,
     measure: fields.get("by") === "distance" ? "distance" : "cosine",
     color: COLORS.includes(fields.get("color")) ? fields.get("color") : COLORS[0],
-    only: fields.has("only"),
+    only: !fields.has("all"),
     anyWord: fields.has("any"),
   };
 }
@@ -31,7 +31,7 @@ export function addressOf(state) {
   if (state.gamma !== 1) fields.set("gamma", state.gamma.toFixed(2));
   if (state.measure !== "cosine") fields.set("by", state.measure);
   if (state.color !== COLORS[0]) fields.set("color", state.color);
-  if (state.only) fields.set("only", "");
+  if (!state.only) fields.set("all", "");
   if (state.anyWord) fields.set("any", "");
   return `#${fields}`;
 }

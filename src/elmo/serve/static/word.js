@@ -55,18 +55,23 @@ function showSurprisal(score, position) {
   byId("word-unknown").hidden = score?.is_known[position] ?? true;
 }
 
+// Bars relative to the most probable word.
 function showSubstitutes({ substitutes }) {
+  const shares = substitutes.map(({ log_probs }) => Math.exp(log_probs.combined));
+  const most = Math.max(...shares);
   byId("substitutes").replaceChildren(
-    ...substitutes.map(({ word, log_probs }) => {
-      const percent = 100 * Math.exp(log_probs.combined);
-      const row = element(
+    ...substitutes.map(({ word }, k) => {
+      const percent = 100 * shares[k];
+      const bar = element("span", { class: "share" });
+      bar.style.setProperty("--share", shares[k] / most);
+      return element(
         "li",
         {},
-        element("span", { class: "subject" }, word),
+        element("span", { class: "rank" }, String(k + 1)),
+        element("bdi", { class: "subject" }, word),
+        bar,
         element("span", { class: "value" }, `${percent < 0.1 ? "<0.1" : percent.toFixed(1)} %`),
       );
-      row.style.setProperty("--share", percent / 100);
-      return row;
     }),
   );
 }
@@ -77,7 +82,7 @@ function showNeighbors({ in_context, without_context }, word) {
       element(
         "li",
         {},
-        element("span", { class: "subject sentence" }, ...marked(tokens, position, AROUND)),
+        element("span", { class: "subject sentence", dir: "auto" }, ...marked(tokens, position, AROUND)),
         element("span", { class: "value" }, similarity.toFixed(2)),
       ),
     ),
