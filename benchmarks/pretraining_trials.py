@@ -7,6 +7,10 @@ A trial trains on one core for as many steps as fit into its minutes of that cor
 is measured first, as processor time of a step, the median of many, in probes of the trials in turn.
 So other work on the machine makes a trial longer but changes none of its numbers. What is in the
 JSON file is not done again: the same command goes on; two commands may share the file.
+
+    python -m benchmarks.pretraining_trials --json trials.json --table
+
+prints what the file holds as Markdown.
 """
 
 import argparse
@@ -37,26 +41,31 @@ class Trial:
     sets: tuple[str, ...]
 
 
-HALF = ("train.dtype=bfloat16",)
-ADAMW = ("optimizer.kind=adamw", "optimizer.learning_rate=8e-3", *HALF)
-MUON = ("optimizer.kind=muon", "optimizer.learning_rate=8e-3", *HALF)
+FLOAT32, BFLOAT16 = ("train.dtype=float32",), ("train.dtype=bfloat16",)
+RATE = ("optimizer.learning_rate=8e-3",)
+ADAMW = ("optimizer.kind=adamw", *RATE, *BFLOAT16)
+MUON = ("optimizer.kind=muon", *RATE, *BFLOAT16)
 ROWS_64 = ("stream.batch_size=64",)
+MUON_64 = (*MUON, *ROWS_64, "optimizer.muon_every=2")
 SIZE_256 = ("model.lstm.projection_dim=256",)
 SIZE_1024 = ("model.lstm.dim=1024", *SIZE_256)
 
 TRIALS = {
-    "adamw-4e-3-float32": Trial(("optimizer.kind=adamw", "optimizer.learning_rate=4e-3")),
+    "adamw-4e-3-float32": Trial((*ADAMW, "optimizer.learning_rate=4e-3", *FLOAT32)),
     "adamw-4e-3": Trial((*ADAMW, "optimizer.learning_rate=4e-3")),
     "adamw-8e-3": Trial(ADAMW),
+    "adamw-64": Trial((*ADAMW, *ROWS_64)),
     "muon": Trial(MUON),
     "muon-64": Trial((*MUON, *ROWS_64)),
-    "muon-every-4-64": Trial((*MUON, *ROWS_64, "optimizer.muon_every=4")),
-    "muon-every-2": Trial((*MUON, "optimizer.muon_every=2")),
     "muon-every-4": Trial((*MUON, "optimizer.muon_every=4")),
-    "muon-1.6e-2": Trial((*MUON, "optimizer.learning_rate=1.6e-2")),
-    "muon-256": Trial((*MUON, "optimizer.muon_every=4", *SIZE_256)),
-    "muon-1024-256": Trial((*MUON, "optimizer.muon_every=4", *SIZE_1024)),
-    "muon-1024-negatives": Trial((*MUON, "head.n_negatives=1024")),
+    "muon-64-every-2": Trial(MUON_64),
+    "muon-64-every-2-4e-3": Trial((*MUON_64, "optimizer.learning_rate=4e-3")),
+    "muon-64-every-2-1.6e-2": Trial((*MUON_64, "optimizer.learning_rate=1.6e-2")),
+    "muon-64-every-2-640-256": Trial((*MUON_64, *SIZE_256)),
+    "muon-64-every-2-1024-256": Trial((*MUON_64, *SIZE_1024)),
+    "muon-64-every-2-half-negatives": Trial((*MUON_64, "head.n_negatives=1024")),
+    # At the end of a constant rate, against the falling one of the others.
+    "muon-64-every-2-ema": Trial((*MUON_64, "optimizer.decay=constant", "train.ema_decay=0.99")),
 }
 
 
@@ -65,6 +74,9 @@ def main() -> None:
     torch.set_num_threads(1)
     options = _read_options()
     known = _read(options.json)
+    if options.table:
+        _print_tables(known["trials"])
+        return
     key = f"{options.minutes:g} minutes"
     done = known["trials"].get(key, {})
     names = [name for name in options.names or TRIALS if name not in done]
@@ -87,15 +99,36 @@ def main() -> None:
 def _read_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", help="trials; all by default")
-    parser.add_argument("--train", required=True)
-    parser.add_argument("--heldout", action="append", required=True, metavar="NAME=FILE")
-    parser.add_argument("--cache", type=Path, required=True)
-    parser.add_argument("--out", type=Path, required=True, help="folder of the runs")
+    parser.add_argument("--train")
+    parser.add_argument("--heldout", action="append", default=[], metavar="NAME=FILE")
+    parser.add_argument("--cache", type=Path)
+    parser.add_argument("--out", type=Path, help="folder of the runs")
     parser.add_argument("--json", type=Path, required=True)
     parser.add_argument("--minutes", type=float, default=54, help="of one core, for each trial")
     parser.add_argument("--rounds", type=int, default=2, help="probes of each trial")
     parser.add_argument("--probe", action="store_true", help="measure the speeds only")
-    return parser.parse_args()
+    parser.add_argument("--table", action="store_true", help="print the results so far")
+    options = parser.parse_args()
+    needed = (options.train, options.heldout, options.cache, options.out)
+    if not options.table and not all(needed):
+        parser.error("--train, --heldout, --cache and --out are needed to run trials")
+    return options
+
+
+def _print_tables(trials: dict[str, dict[str, Any]]) -> None:
+    """A table for each length of the trials, the best on the first text at its top."""
+    for length, results in trials.items():
+        texts = list(next(iter(results.values()))["perplexity"])
+        print(f"\n{length} of one core\n")
+        print(f"| trial | tokens/s | steps | tokens | {' | '.join(texts)} |")
+        print("|---" * (4 + len(texts)) + "|")
+        by_first = sorted(results.items(), key=lambda item: item[1]["perplexity"][texts[0]]["mean"])
+        for name, result in by_first:
+            means = [f"{result['perplexity'][text]['mean']:.1f}" for text in texts]
+            print(
+                f"| {name} | {result['tokens_per_second']:,.0f} | {result['steps']:,} | "
+                f"{result['tokens'] / 1e6:.2f}M | {' | '.join(means)} |"
+            )
 
 
 def _probe(options: argparse.Namespace, trial: Trial) -> list[float]:

@@ -18,7 +18,9 @@ class Backward {
         grad_hidden_(n_rows_ * hidden_stride_), grad_cell_(n_rows_ * layer_.padded_dim()),
         initial_cell_(n_rows_ * layer_.padded_dim()), zeros_(layer_.padded_dim()),
         grad_gates_(n_rows_ * (kDepth + kGap)), grad_exposed_(n_rows_ * kPanel),
-        grad_previous_(n_rows_ * previous_stride_), previous_cells_(n_rows_) {}
+        grad_previous_(n_rows_ * previous_stride_), previous_cells_(n_rows_),
+        rounded_hidden_(n_rows_, layer_.projection_dim, layer_.projection_transposed),
+        rounded_gates_(n_rows_, kDepth, layer_.recurrent_transposed) {}
 
   void run() {
     const int64_t n_projected = layer_.projection_dim, dim = layer_.dim;
@@ -49,20 +51,21 @@ class Backward {
   // first step.
   void step(int64_t n_running, int64_t token, int64_t distance) {
     begin_step(n_running, token, distance);
+    const Operand grad_hidden =
+        rounded_hidden_.of(n_running, grad_hidden_.get(), hidden_stride_, layer_.projection_dim);
     const Packing packing = layer_.recurrent_transposed_packing();
     constexpr int64_t kPanelsAtOnce = kDepth / (4 * kPanel);
     const int64_t n_panels = layer_.projection_transposed_packing().n_panels();
     for (int64_t first = 0; first < n_panels; first += kPanelsAtOnce) {
       const int64_t last = std::min(first + kPanelsAtOnce, n_panels);
       for (int64_t panel = first; panel < last; ++panel)
-        differentiate_units(n_running, token, panel,
+        differentiate_units(n_running, grad_hidden, token, panel,
                             grad_gates_.get() + (panel - first) * 4 * kPanel);
-      const int64_t number = first / kPanelsAtOnce;
+      const int64_t number = first / kPanelsAtOnce, depth = packing.depth_of(number);
+      const Operand gates = rounded_gates_.of(n_running, grad_gates_.get(), kDepth + kGap, depth);
       for (int64_t panel = 0; panel < packing.n_panels(); ++panel)
-        multiply(n_running, grad_gates_.get(), kDepth + kGap,
-                 layer_.recurrent_transposed.panel(packing, number, panel),
-                 packing.depth_of(number), grad_previous_.get() + panel * kPanel, previous_stride_,
-                 number > 0);
+        multiply(n_running, gates, layer_.recurrent_transposed.panel(packing, number, panel),
+                 depth, grad_previous_.get() + panel * kPanel, previous_stride_, number > 0);
     }
     for (int64_t r = 0; r < n_running; ++r)
       if (pass_.is_reset(token + r)) {
@@ -91,8 +94,9 @@ class Backward {
     }
   }
 
-  void differentiate_units(int64_t n_running, int64_t token, int64_t panel, float* grad_gates) {
-    multiply(n_running, grad_hidden_.get(), hidden_stride_,
+  void differentiate_units(int64_t n_running, const Operand& grad_hidden, int64_t token,
+                           int64_t panel, float* grad_gates) {
+    multiply(n_running, grad_hidden,
              layer_.projection_transposed.panel(layer_.projection_transposed_packing(), 0, panel),
              layer_.projection_dim, grad_exposed_.get(), kPanel, false);
     const int64_t n_halves = std::min<int64_t>(2, layer_.n_unit_blocks() - 2 * panel);
@@ -136,6 +140,7 @@ class Backward {
   Scratch grad_hidden_, grad_cell_, initial_cell_, zeros_, grad_gates_, grad_exposed_;
   Scratch grad_previous_;
   std::vector<const float*> previous_cells_;
+  const RoundedRows rounded_hidden_, rounded_gates_;
 };
 
 extern "C" {

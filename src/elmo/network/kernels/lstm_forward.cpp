@@ -30,12 +30,14 @@ static void multiply_inputs(const Pass& pass, int64_t first, int64_t last) {
   constexpr int64_t kRowsAtOnce = 20 * kTileRows;
   const Packing packing = layer.input_packing();
   Scratch sums(kRowsAtOnce * 2 * kPanel);
+  const RoundedRows rounded(kRowsAtOnce, layer.input_dim, layer.input);
   for (int64_t row = 0; row < pass.n_rows; row += kRowsAtOnce) {
     const int64_t n_rows = std::min(kRowsAtOnce, pass.n_rows - row);
+    const Operand rows =
+        rounded.of(n_rows, pass.rows + row * layer.input_dim, layer.input_dim, layer.input_dim);
     for (int64_t block = first; block < last; ++block) {
       for (int64_t half = 0; half < 2; ++half)
-        multiply(n_rows, pass.rows + row * layer.input_dim, layer.input_dim,
-                 layer.input.panel(packing, 0, 2 * block + half), layer.input_dim,
+        multiply(n_rows, rows, layer.input.panel(packing, 0, 2 * block + half), layer.input_dim,
                  sums.get() + half * kPanel, 2 * kPanel, false);
       Vector bias[4];
       for (int64_t column = 0; column < 4 * kLanes; ++column) {
@@ -59,7 +61,9 @@ class Forward {
         projected_stride_(round_up(layer_.projection_dim, kPanel) + kGap),
         hidden_(n_rows_ * hidden_stride_), cell_(n_rows_ * layer_.padded_dim()),
         exposed_(n_rows_ * (kDepth + kGap)), projected_(n_rows_ * projected_stride_),
-        gates_(n_rows_ * 4 * kLanes) {}
+        gates_(n_rows_ * 4 * kLanes),
+        rounded_hidden_(n_rows_, layer_.projection_dim, layer_.recurrent),
+        rounded_exposed_(n_rows_, kDepth, layer_.projection) {}
 
   void run() {
     const int64_t n_projected = layer_.projection_dim;
@@ -84,17 +88,19 @@ class Forward {
 
   void step(int64_t n_running, int64_t token) {
     begin_step(n_running, token);
+    const Operand hidden =
+        rounded_hidden_.of(n_running, hidden_.get(), hidden_stride_, layer_.projection_dim);
     const Packing packing = layer_.projection_packing();
     constexpr int64_t kBlocksAtOnce = kDepth / kLanes;
     for (int64_t first = 0; first < layer_.n_unit_blocks(); first += kBlocksAtOnce) {
       const int64_t last = std::min(first + kBlocksAtOnce, layer_.n_unit_blocks());
       for (int64_t block = first; block < last; ++block)
-        compute_units(n_running, token, block, exposed_.get() + (block - first) * kLanes);
+        compute_units(n_running, hidden, token, block, exposed_.get() + (block - first) * kLanes);
       // The units just computed are projected while they are in the cache.
-      const int64_t number = first / kBlocksAtOnce;
+      const int64_t number = first / kBlocksAtOnce, depth = packing.depth_of(number);
+      const Operand exposed = rounded_exposed_.of(n_running, exposed_.get(), kDepth + kGap, depth);
       for (int64_t panel = 0; panel < packing.n_panels(); ++panel)
-        multiply(n_running, exposed_.get(), kDepth + kGap,
-                 layer_.projection.panel(packing, number, panel), packing.depth_of(number),
+        multiply(n_running, exposed, layer_.projection.panel(packing, number, panel), depth,
                  projected_.get() + panel * kPanel, projected_stride_, number > 0);
     }
     end_step(n_running, token);
@@ -113,12 +119,12 @@ class Forward {
     }
   }
 
-  void compute_units(int64_t n_running, int64_t token, int64_t block, float* exposed) {
+  void compute_units(int64_t n_running, const Operand& hidden, int64_t token, int64_t block,
+                     float* exposed) {
     const Packing packing = layer_.recurrent_packing();
     for (int64_t half = 0; half < 2; ++half)
-      multiply(n_running, hidden_.get(), hidden_stride_,
-               layer_.recurrent.panel(packing, 0, 2 * block + half), layer_.projection_dim,
-               gates_.get() + half * kPanel, 2 * kPanel, false);
+      multiply(n_running, hidden, layer_.recurrent.panel(packing, 0, 2 * block + half),
+               layer_.projection_dim, gates_.get() + half * kPanel, 2 * kPanel, false);
     const int64_t gates_dim = layer_.gates_dim(), padded_dim = layer_.padded_dim();
     for (int64_t r = 0; r < n_running; ++r) {
       const float* sums = gates_.get() + r * 4 * kLanes;
@@ -166,6 +172,7 @@ class Forward {
   const Layer& layer_;
   const int64_t first_, n_rows_, hidden_stride_, projected_stride_;
   Scratch hidden_, cell_, exposed_, projected_, gates_;
+  const RoundedRows rounded_hidden_, rounded_exposed_;
 };
 
 extern "C" {

@@ -333,29 +333,17 @@ static TileProduct tile_product(int64_t n_rows) {
 
 #if MULTIPLIES_BFLOAT16
 
-// Rows of one tile, rounded to bfloat16: pairs of neighbors are the products' 32-bit lanes.
-struct RoundedRows {
-  static constexpr int64_t kPairs = kDepth / 2;
-  alignas(64) uint32_t pairs[kTileRows][kPairs + kGap];
-
-  void fill(const float* rows, int64_t row_stride, int64_t n_rows, int64_t depth) {
-    for (int64_t row = 0; row < n_rows; ++row, rows += row_stride) {
-      int64_t k = 0;
-      for (; k + 32 <= depth; k += 32)
-        _mm512_store_si512(pairs[row] + k / 2,
-                           (__m512i)_mm512_cvtne2ps_pbh(load(rows + k + 16), load(rows + k)));
-      if (k == depth) continue;
-      const uint32_t mask = (1u << (depth - k)) - 1;
-      const __m512 low = _mm512_maskz_loadu_ps(static_cast<__mmask16>(mask), rows + k);
-      const __m512 high = _mm512_maskz_loadu_ps(static_cast<__mmask16>(mask >> 16), rows + k + 16);
-      _mm512_store_si512(pairs[row] + k / 2, (__m512i)_mm512_cvtne2ps_pbh(high, low));
-    }
-  }
-};
+// Round rows to bfloat16, two neighbors in each 32-bit lane; an odd depth is filled up with zero.
+static void round_rows(int64_t n_rows, const float* rows, int64_t row_stride, int64_t depth,
+                       uint32_t* pairs, int64_t pair_stride) {
+  for (int64_t row = 0; row < n_rows; ++row, rows += row_stride, pairs += pair_stride)
+    for (int64_t k = 0; k < depth; k += 32)
+      _mm512_storeu_si512(pairs + k / 2, load_pairs(rows + k, depth - k));
+}
 
 // As multiply_tile, two rows of weights at a time.
 template <int kRows>
-static void multiply_rounded_tile(const Tile& tile, const RoundedRows& rows) {
+static void multiply_rounded_tile(const Tile& tile, const uint32_t* pairs, int64_t pair_stride) {
   constexpr int kWays = kRows == 1 ? 4 : kRows <= 3 ? 2 : 1;
   const int64_t n_pairs = (tile.depth + 1) / 2, next_step = tile.next_step;
   const char *stored = tile.panel.stored, *next = tile.next;
@@ -366,7 +354,7 @@ static void multiply_rounded_tile(const Tile& tile, const RoundedRows& rows) {
 #pragma GCC unroll 12
     for (int row = 0; row < kRows; ++row) {
       const __m512bh value =
-          (__m512bh)_mm512_set1_epi32(static_cast<int32_t>(rows.pairs[row][pair]));
+          (__m512bh)_mm512_set1_epi32(static_cast<int32_t>(pairs[row * pair_stride + pair]));
       sums[way][row][0] = _mm512_dpbf16_ps(sums[way][row][0], left, value);
       sums[way][row][1] = _mm512_dpbf16_ps(sums[way][row][1], right, value);
     }
@@ -391,7 +379,7 @@ static void multiply_rounded_tile(const Tile& tile, const RoundedRows& rows) {
     }
 }
 
-typedef void (*RoundedTileProduct)(const Tile&, const RoundedRows&);
+typedef void (*RoundedTileProduct)(const Tile&, const uint32_t*, int64_t);
 
 template <int... kRows>
 static RoundedTileProduct rounded_tile_product(int64_t n_rows,
@@ -400,13 +388,54 @@ static RoundedTileProduct rounded_tile_product(int64_t n_rows,
   return products[n_rows - 1];
 }
 
-static void multiply_rounded(const Tile& tile, int64_t n_rows) {
-  RoundedRows rows;
-  rows.fill(tile.rows, tile.row_stride, n_rows, tile.depth);
-  rounded_tile_product(n_rows, std::make_integer_sequence<int, kTileRows>())(tile, rows);
+// A tile's product in bfloat16; `pairs` are its rows, rounded, if that was done before.
+static void multiply_rounded(const Tile& tile, int64_t n_rows, const uint32_t* pairs,
+                             int64_t pair_stride) {
+  constexpr int64_t kPairStride = kDepth / 2 + kGap;
+  alignas(64) uint32_t own[kTileRows * kPairStride];
+  if (pairs == nullptr) {
+    round_rows(n_rows, tile.rows, tile.row_stride, tile.depth, own, kPairStride);
+    pairs = own;
+    pair_stride = kPairStride;
+  }
+  const auto rows = std::make_integer_sequence<int, kTileRows>();
+  rounded_tile_product(n_rows, rows)(tile, pairs, pair_stride);
 }
 
 #endif
+
+// Rows of a product, and the same rounded to pairs of bfloat16, if that was done before.
+struct Operand {
+  const float* rows;
+  int64_t row_stride;
+  const uint32_t* pairs = nullptr;
+  int64_t pair_stride = 0;
+};
+
+// Room for rows that several panels of the same weights are multiplied with: where the product is
+// made in bfloat16, they are rounded once for all panels.
+class RoundedRows {
+ public:
+  RoundedRows(int64_t n_rows, int64_t depth, const Packed& weights)
+      : is_wanted_(MULTIPLIES_BFLOAT16 && weights.format == kBfloat16),
+        stride_(round_up(depth, 32) / 2 + kGap), room_(is_wanted_ ? n_rows * stride_ : 0) {}
+
+  Operand of(int64_t n_rows, const float* rows, int64_t row_stride, int64_t depth) const {
+#if MULTIPLIES_BFLOAT16
+    if (is_wanted_) {
+      uint32_t* pairs = reinterpret_cast<uint32_t*>(room_.get());
+      round_rows(n_rows, rows, row_stride, depth, pairs, stride_);
+      return {rows, row_stride, pairs, stride_};
+    }
+#endif
+    return {rows, row_stride};
+  }
+
+ private:
+  const bool is_wanted_;
+  const int64_t stride_;
+  Scratch room_;
+};
 
 static void expand(const Panel& panel, int64_t depth, float* weights) {
   for (int64_t k = 0; k < depth; ++k, weights += kPanel) {
@@ -418,13 +447,13 @@ static void expand(const Panel& panel, int64_t depth, float* weights) {
 
 // out (n_rows, kPanel) = or += rows (n_rows, depth) x one panel. The rows are dealt evenly to
 // tiles; meanwhile the weights that follow in memory, the next block's, are fetched.
-static void multiply(int64_t n_rows, const float* rows, int64_t row_stride, Panel panel,
-                     int64_t depth, float* out, int64_t out_stride, bool adds) {
+static void multiply(int64_t n_rows, const Operand& operand, Panel panel, int64_t depth, float* out,
+                     int64_t out_stride, bool adds) {
   const int64_t n_tiles = (n_rows + kTileRows - 1) / kTileRows;
   if (n_tiles == 0) return;
   for (int64_t first = 0; first < depth; first += kDepth, adds = true) {
     const int64_t block_depth = std::min(kDepth, depth - first);
-    Tile tile{rows + first, row_stride, panel, block_depth, out, out_stride, adds,
+    Tile tile{operand.rows + first, operand.row_stride, panel, block_depth, out, out_stride, adds,
               panel.stored + block_depth * panel.row_bytes(), panel.row_bytes() / n_tiles};
     panel.stored = tile.next;
     const bool is_rounded = MULTIPLIES_BFLOAT16 && panel.format == kBfloat16;
@@ -440,15 +469,22 @@ static void multiply(int64_t n_rows, const float* rows, int64_t row_stride, Pane
     for (int64_t number = 0, row = 0; number < n_tiles; ++number) {
       const int64_t end = (number + 1) * n_rows / n_tiles;
 #if MULTIPLIES_BFLOAT16
+      const uint32_t* pairs = operand.pairs;
+      if (pairs != nullptr) pairs += row * operand.pair_stride + first / 2;
       if (is_rounded)
-        multiply_rounded(tile, end - row);
+        multiply_rounded(tile, end - row, pairs, operand.pair_stride);
       else
 #endif
         tile_product<kFloat32>(end - row)(tile);
-      tile.rows += (end - row) * row_stride;
+      tile.rows += (end - row) * operand.row_stride;
       tile.out += (end - row) * out_stride;
       tile.next += block_depth * tile.next_step;
       row = end;
     }
   }
+}
+
+static inline void multiply(int64_t n_rows, const float* rows, int64_t row_stride, Panel panel,
+                            int64_t depth, float* out, int64_t out_stride, bool adds) {
+  multiply(n_rows, Operand{rows, row_stride}, panel, depth, out, out_stride, adds);
 }
