@@ -23,7 +23,7 @@ from elmo.cli.options import lines_option, model_option, options_option
     help="Layers: all, top, average, sum, or numbers such as 0,2.",
 )
 @click.option("--pool", type=click.Choice(["mean", "max"]), help="One vector per line.")
-@click.option("--id-field", type=click.IntRange(0), help="Field of FASTA ids between vertical bars, from 0.")
+@click.option("--id-field", type=click.IntRange(0), help="Field of FASTA ids, from 0.")
 @click.option(
     "--dtype",
     type=click.Choice(["float32", "float16"]),
