@@ -14,9 +14,9 @@ FOLDER = Path(__file__).parent
 PICTURES = (
     ("explorer", 1280, 1060, "light", None),
     ("explorer-dark", 1280, 1060, "dark", None),
-    ("explorer-phone", 390, 1160, "light", None),
-    ("explorer-map", 1280, 640, "light", "#map-title"),
-    ("explorer-word", 1280, 1060, "light", "#read-title"),
+    ("explorer-phone", 390, 1560, "light", None),
+    ("explorer-map", 1280, 680, "light", "#map-title"),
+    ("explorer-word", 1280, 1240, "light", "#read-title"),
 )
 
 

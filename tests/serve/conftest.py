@@ -27,7 +27,7 @@ SENTENCES = [line.split() for line in CORPUS.splitlines() if "Donau" not in line
 class Capitals:
     """A task model: capitalized words are names. Can be blocked, and records its input."""
 
-    name = "ner"
+    name, kind = "ner", "labels"
 
     def __init__(self):
         self.may_continue = threading.Event()
@@ -35,11 +35,20 @@ class Capitals:
         self.is_running = threading.Event()
         self.labeled = []
 
-    def label(self, sentences):
+    def read_text(self, text):
+        return [sentence.tokens for sentence in text]
+
+    def length(self, tokens):
+        return len(tokens)
+
+    def predict(self, sentences):
         self.is_running.set()
         assert self.may_continue.wait(20)
         self.labeled += [list(tokens) for tokens in sentences]
-        return [["B-NAME" if t[:1].isupper() else "O" for t in tokens] for tokens in sentences]
+        return [
+            {"labels": ["B-NAME" if t[:1].isupper() else "O" for t in tokens]}
+            for tokens in sentences
+        ]
 
 
 @contextmanager

@@ -163,7 +163,7 @@ def test_info_tells_what_is_served(client, service):
     assert told["output_dim"] == 16
     assert told["words"] == len(service.elmo.model.vocabulary)
     assert told["indexed_tokens"] == sum(map(len, SENTENCES))
-    assert told["tasks"] == ["ner"]
+    assert told["tasks"] == {"ner": "labels"}
     assert told["limits"]["max_tokens"] == 300
 
 

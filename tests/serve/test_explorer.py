@@ -306,20 +306,36 @@ def test_text_from_right_to_left_is_shown_so(page):
 
 
 def test_a_page_of_text_is_tagged(page):
-    page.locator("#tagger-text").fill("Alan 🙂 went to\nParis with ann.")
-    page.locator("#tag").click()
-    page.wait_for_selector("#tagged .labeled")
-    labeled = page.locator("#tagged .labeled").all_inner_texts()
+    page.locator("#task-text").fill("Alan 🙂 went to\nParis with ann.")
+    page.locator("#predict").click()
+    page.wait_for_selector("#prediction .labeled")
+    labeled = page.locator("#prediction .labeled").all_inner_texts()
     assert [text.removesuffix("NAME").strip() for text in labeled] == ["Alan", "Paris"]
-    shown = page.locator("#tagged").text_content()
+    shown = page.locator("#prediction").text_content()
     assert shown.replace("NAME", "") == "Alan 🙂 went to\nParis with ann."
 
 
-def test_without_a_task_model_there_is_no_tagging(context, model):
+def test_spans_may_be_nested_and_crossing_ones_are_left_out(page):
+    shown = page.evaluate(
+        """import('/static/tasks.js').then(({ markSpans }) => {
+            const offsets = [[0, 1], [2, 3], [4, 5], [6, 7]];
+            const spans = [
+                { start: 0, end: 3, name: "1" },
+                { start: 1, end: 2, name: "2" },
+                { start: 2, end: 4, name: "2" },
+            ];
+            const made = markSpans("🙂 b c d", offsets, spans, ["1", "2"]);
+            return [made.textContent, made.querySelector(".labeled .labeled").textContent];
+        })"""
+    )
+    assert shown == ["🙂 b2 c1 d", "b2"]
+
+
+def test_without_a_task_model_there_is_no_prediction(context, model):
     with running(Service(model, "tiny")) as (bare_address, _):
         page = context.new_page()
         open_page(page, bare_address)
-        assert page.locator("#tagger").is_hidden()
+        assert page.locator("#tasks").is_hidden()
         assert page.locator("#no-index").is_visible()
         assert page.locator("#neighbors-part").is_hidden()
 
@@ -371,21 +387,21 @@ def test_markup_in_a_sentence_stays_text(page, context):
     page.locator("#text").fill("\n".join(NASTY))
     expect(page.locator("#sentences")).to_contain_text("javascript")
     page.locator("#sentences .word").first.click()
-    page.locator("#tagger-text").fill("<b>Bold</b> <img src=x onerror=alert(4)>")
-    page.locator("#tag").click()
-    page.wait_for_selector("#tagged .labeled")
-    assert page.locator("main img, main script, main svg svg, #tagged b").count() == 0
+    page.locator("#task-text").fill("<b>Bold</b> <img src=x onerror=alert(4)>")
+    page.locator("#predict").click()
+    page.wait_for_selector("#prediction .labeled")
+    assert page.locator("main img, main script, main svg svg, #prediction b").count() == 0
     assert page.title() == "elmo · explorer"
-    assert "<img" in page.locator("#tagged").text_content()
+    assert "<img" in page.locator("#prediction").text_content()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_no_serious_fault_is_found_by_axe(page, scheme):
     axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is absent")
     page.emulate_media(color_scheme=scheme)
-    page.locator("#tagger-text").fill("Alan went to Paris.")
-    page.locator("#tag").click()
-    page.wait_for_selector("#tagged .labeled")
+    page.locator("#task-text").fill("Alan went to Paris.")
+    page.locator("#predict").click()
+    page.wait_for_selector("#prediction .labeled")
     page.wait_for_selector("#neighbors li")
     page.wait_for_timeout(400)  # colors have stopped changing
     faults = [
@@ -408,7 +424,7 @@ def test_everything_can_be_reached_by_keyboard(page):
             )
         )
     assert {"compared-word", "layer", "weight-0", "gamma", "measure", "color", "only"} <= reached
-    assert {"word", "word compared", "any-word", "tag", "task"} <= reached
+    assert {"word", "word compared", "any-word", "predict", "task"} <= reached
     assert {"zoom-in"} <= reached
     page.locator('[data-sentence="0"][data-position="1"]').focus()
     page.keyboard.press("Enter")
@@ -555,9 +571,9 @@ def test_an_error_is_shown_where_it_happens(context, address, part):
 def test_an_error_of_a_task_is_shown_beside_the_task(context, address):
     page = context.new_page()
     open_page(page, address)
-    page.locator("#tagger-text").fill("word " * 101)
-    page.locator("#tag").click()
-    expect(page.locator("#tagger-error")).to_contain_text("max_sentence_tokens")
+    page.locator("#task-text").fill("word " * 101)
+    page.locator("#predict").click()
+    expect(page.locator("#task-error")).to_contain_text("max_sentence_tokens")
     expect(page.locator("#message")).to_be_empty()
 
 

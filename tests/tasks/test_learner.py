@@ -11,7 +11,6 @@ import time
 import pytest
 
 from elmo.errors import CheckpointError, ConfigError, DataError, ElmoError
-from elmo.tasks import load_tagger
 from elmo.tasks.batches import draw_fraction, training_batches
 from elmo.tasks.saved import open_task
 from elmo.training.budget import Budget
@@ -178,15 +177,6 @@ def test_a_broken_model_file_is_refused(train, ner, tmp_path):
 def test_a_learning_rate_at_which_training_diverges_is_an_error(train, ner):
     with pytest.raises(ElmoError, match="training diverged"):
         train(ner, "optimizer.learning_rate=1e30", "train.n_epochs=30")
-
-
-def test_a_tagger_labels_every_token(train, ner, tmp_path, elmo):
-    train(ner, "train.n_epochs=20")
-    tagger = load_tagger(tmp_path / "run", elmo)
-    assert tagger.name == "ner"
-    labels = tagger.label([["Ann", "Lee", "ran"], [], ["Rome"]])
-    assert [len(each) for each in labels] == [3, 0, 1]
-    assert labels[0][:2] == ["B-PER", "I-PER"]
 
 
 def test_every_example_comes_once_an_epoch_with_its_like():

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     "tasks",
     multiple=True,
     type=click.Path(path_type=Path),
-    help="A trained task model; repeatable.",
+    help="A trained task model of any task; repeatable.",
 )
 @click.option(
     "--token-file",
@@ -63,7 +63,8 @@ def serve(
     from elmo.api import Elmo
     from elmo.search.neighbors import open_index
     from elmo.serve.config import read_config
-    from elmo.serve.operations import Service, load_tasks
+    from elmo.serve.operations import Service
+    from elmo.serve.predictions import load_tasks
 
     settings = read_config(config, sets, host, port)
     token = read_token(token_file, token_variable)

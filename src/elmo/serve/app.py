@@ -26,6 +26,7 @@ from elmo.serve.config import ServeConfig
 from elmo.serve.metrics import Metrics, RequestMonitor
 from elmo.serve.middleware import CONTENT_POLICY, Guard, RequestError, error_response
 from elmo.serve.operations import Service
+from elmo.serve.predictions import PAIR_KINDS
 from elmo.serve.routes import Backend, embedding_routes, errors, probability_routes
 from elmo.serve.scheduler import RequestDispatcher
 
@@ -172,6 +173,7 @@ def _add_description(api: FastAPI, backend: Backend, *, needs_token: bool) -> No
             if backend.service.tasks:
                 task = schema["paths"]["/api/predict/{task}"]["post"]["parameters"][0]["schema"]
                 task["enum"] = sorted(backend.service.tasks)
+                _describe_inputs(schema["components"]["schemas"]["PredictBody"], backend)
             if needs_token:
                 schemes = {"token": {"type": "http", "scheme": "bearer"}}
                 schema["components"]["securitySchemes"] = schemes
@@ -180,6 +182,16 @@ def _add_description(api: FastAPI, backend: Backend, *, needs_token: bool) -> No
         return api.openapi_schema
 
     api.openapi = describe  # type: ignore[method-assign]
+
+
+def _describe_inputs(body: dict[str, Any], backend: Backend) -> None:
+    """Require `texts` or `pairs`, as the loaded tasks do; either if there are tasks of both."""
+    tasks = (backend.service.tasks or {}).values()
+    names = sorted({"pairs" if task.kind in PAIR_KINDS else "texts" for task in tasks})
+    body["properties"] = {name: body["properties"][name] for name in names}
+    for value in body["properties"].values():
+        value.pop("default", None)
+    body["oneOf"] = [{"required": [name]} for name in names]
 
 
 def _describe_field(field: str, value: dict[str, Any], backend: Backend) -> None:

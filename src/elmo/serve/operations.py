@@ -6,20 +6,18 @@ Shapes: K chosen layers or mixes, L+1 layers, T tokens, D width.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from elmo.api import Elmo
-from elmo.errors import ConfigError
 from elmo.inference.occurrence import Occurrence
 from elmo.inference.results import Layers, ScoredSentence
 from elmo.inference.scoring import Substitute
 from elmo.search.neighbors import Index, Neighbors, search
+from elmo.serve.predictions import Predictor
 from elmo.serve.scheduler import Operation
-from elmo.tasks import TokenLabeler, load_tagger
 
 Array = NDArray[Any]
 Tokens = Sequence[str]
@@ -51,17 +49,6 @@ class SubstitutesItem:
     k: int
 
 
-def load_tasks(folders: Sequence[Path], elmo: Elmo) -> dict[str, TokenLabeler]:
-    """The task models of some folders, by name."""
-    tasks: dict[str, TokenLabeler] = {}
-    for folder in folders:
-        task = load_tagger(folder, elmo)
-        if task.name in tasks:
-            raise ConfigError(f"{folder}: a second task model named {task.name!r}")
-        tasks[task.name] = task
-    return tasks
-
-
 @dataclass(frozen=True)
 class Service:
     """A model with everything that was loaded for it: an index, task models."""
@@ -69,7 +56,7 @@ class Service:
     elmo: Elmo
     name: str
     index: Index | None = None
-    tasks: Mapping[str, TokenLabeler] | None = None
+    tasks: Mapping[str, Predictor] | None = None
 
     @property
     def has_head(self) -> bool:
@@ -86,7 +73,7 @@ class Service:
         if self.index is not None:
             found["neighbors"] = Operation(self.neighbors)
         tasks = self.tasks or {}
-        return found | {f"predict/{name}": Operation(task.label) for name, task in tasks.items()}
+        return found | {f"predict/{name}": Operation(task.predict) for name, task in tasks.items()}
 
     def _softmax_cost(self) -> float:
         """Multiplications of the softmax for a token, relative to those of the LSTM layers."""

@@ -22,7 +22,9 @@ from elmo.inference.occurrence import Occurrence
 from elmo.inference.results import Scored, ScoredSentence, layer_weights
 from elmo.serve import codec, schemas
 from elmo.serve.config import Limits
+from elmo.serve.middleware import RequestError
 from elmo.serve.operations import EmbedItem, NeighborsItem, Service, SubstitutesItem
+from elmo.serve.predictions import PAIR_KINDS, describe_pair, describe_text, read_examples
 from elmo.serve.scheduler import RequestDispatcher
 from elmo.text.lines import Text
 from elmo.text.tokenizer import Sentence
@@ -147,20 +149,9 @@ def embedding_routes(backend: Backend) -> APIRouter:
         return JSONResponse({"tokens": occurrence.tokens, **found.to_mapping()})
 
     @router.post("/predict/{task}", response_model=schemas.PredictResponse, responses=ERRORS)
-    async def predict(task: str, body: schemas.TextsBody, request: Request) -> Response:
-        """One label per token, by a task model."""
-        texts = await backend.split(body.texts)
-        sentences = [sentence.tokens for text in texts for sentence in text]
-        labels = iter(await backend.run(request, f"predict/{task}", sentences, sentences))
-        return JSONResponse(
-            {
-                "texts": [
-                    codec.describe(text)
-                    | {"labels": [label for _ in text for label in next(labels)]}
-                    for text in texts
-                ]
-            }
-        )
+    async def predict(task: str, body: schemas.PredictBody, request: Request) -> Response:
+        """Predictions of a task model for `texts`, or for `pairs` (nli, squad)."""
+        return JSONResponse(await _predict(backend, request, task, body))
 
     return router
 
@@ -194,6 +185,36 @@ def probability_routes(backend: Backend) -> APIRouter:
     return router
 
 
+async def _predict(
+    backend: Backend, request: Request, name: str, body: schemas.PredictBody
+) -> dict[str, Any]:
+    task = (backend.service.tasks or {}).get(name)
+    if task is None:
+        message = f"predict/{name} is not available; see /api/info for what is loaded"
+        raise RequestError(404, message)
+    expected = "pairs" if task.kind in PAIR_KINDS else "texts"
+    if body.model_fields_set != {expected}:
+        given = ", ".join(sorted(body.model_fields_set)) or "nothing"
+        raise RequestError(422, f"{given} in the body, expected {expected} for {name}")
+    texts = await backend.split(body.texts or [side for pair in body.pairs for side in pair])
+    examples = await asyncio.to_thread(read_examples, task, texts, body.pairs)
+    items = [example for some in examples for example in some]
+    lengths = [task.length(example) for example in items]
+    # The cost of an example may grow faster than its length.
+    longest = max(lengths, default=0)
+    codec.check_limit(backend.limits, "max_sentence_tokens", longest, "tokens in an example")
+    operation = f"predict/{name}"
+    found = await backend.dispatcher.submit(request, operation, items, [n + 2 for n in lengths])
+    if body.pairs:
+        return {"pairs": [describe_pair(prediction) for prediction in found]}
+    remaining = iter(found)
+    described = [
+        codec.describe(text) | describe_text(task.kind, [next(remaining) for _ in some])
+        for text, some in zip(texts, examples, strict=True)
+    ]
+    return {"texts": described}
+
+
 def _encode_scores(texts: list[list[Sentence]], found: list[ScoredSentence]) -> Response:
     remaining = iter(found)
     scored = [
@@ -214,6 +235,6 @@ def _describe_service(service: Service, limits: Limits) -> dict[str, Any]:
         "parameters": sum(parameter.numel() for parameter in bilm.parameters()),
         "words": len(vocabulary) if vocabulary is not None and service.has_head else None,
         "indexed_tokens": None if service.index is None else len(service.index),
-        "tasks": sorted(service.tasks or {}),
+        "tasks": {name: task.kind for name, task in sorted((service.tasks or {}).items())},
         "limits": dataclasses.asdict(limits),
     }

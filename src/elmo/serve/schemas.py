@@ -47,6 +47,23 @@ class TextsBody(Body):
     texts: Texts
 
 
+Pair = Annotated[list[String], Field(min_length=2, max_length=2)]
+
+
+class PredictBody(Body):
+    texts: Annotated[
+        Texts, Field(description="For all tasks but nli and squad.", examples=[["I took a bow."]])
+    ] = []
+    pairs: Annotated[
+        list[Pair],
+        Field(
+            fail_fast=True,
+            min_length=1,
+            description="Premise and hypothesis (nli), or question and paragraph (squad).",
+        ),
+    ] = []
+
+
 class EmbedBody(TextsBody):
     layers: Annotated[Layers, Field(examples=["top"])] = "average"
 
@@ -157,12 +174,52 @@ class NeighborsResponse(BaseModel):
     without_context: list[SimilarWordResponse]
 
 
-class LabeledResponse(TextResponse):
-    labels: Annotated[list[str], Field(description="One label per token.")]
+class ArgumentResponse(BaseModel):
+    role: str
+    spans: list[tuple[int, int]]
+
+
+class FrameResponse(BaseModel):
+    """A predicate and its arguments, as token positions."""
+
+    predicate: int
+    arguments: list[ArgumentResponse]
+
+
+class MentionResponse(BaseModel):
+    """The tokens of a mention: from `start` to before `end`."""
+
+    start: int
+    end: int
+    text: str
+
+
+class PredictedTextResponse(TextResponse):
+    """One of `labels`, `label`, `frames` and `clusters`, as the task has it."""
+
+    labels: Annotated[list[str] | None, Field(description="One label per token.")] = None
+    label: Annotated[str | None, Field(description="Of the whole text.")] = None
+    frames: list[FrameResponse] | None = None
+    clusters: Annotated[
+        list[list[MentionResponse]] | None, Field(description="Mentions of the same entity.")
+    ] = None
+
+
+class PredictedPairResponse(BaseModel):
+    """`label` (nli), or `answer` and its characters in the paragraph (squad)."""
+
+    premise: list[str] | None = None
+    hypothesis: list[str] | None = None
+    label: str | None = None
+    question: str | None = None
+    answer: str | None = None
+    start: int | None = None
+    end: int | None = None
 
 
 class PredictResponse(BaseModel):
-    texts: list[LabeledResponse]
+    texts: list[PredictedTextResponse] | None = None
+    pairs: list[PredictedPairResponse] | None = None
 
 
 class InfoResponse(BaseModel):
@@ -176,7 +233,10 @@ class InfoResponse(BaseModel):
         int | None, Field(description="Words that the model can predict; null without a softmax.")
     ]
     indexed_tokens: int | None
-    tasks: list[str]
+    tasks: Annotated[
+        dict[str, str],
+        Field(description="Name and kind: labels, label, frames, clusters; pair, answer."),
+    ]
     limits: dict[str, float]
 
 

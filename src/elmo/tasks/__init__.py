@@ -3,17 +3,14 @@
 In: the name of a task. Out: the task, imported on first use.
 """
 
-from collections.abc import Sequence
 from importlib import import_module
-from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from elmo.errors import ConfigError
 from elmo.exports import lazy_exports
 from elmo.settings import nearest
 
 if TYPE_CHECKING:
-    from elmo.api import Elmo
     from elmo.tasks.config import read_config as read_config
     from elmo.tasks.saved import open_task as open_task
     from elmo.tasks.task import AnyTask
@@ -22,7 +19,7 @@ if TYPE_CHECKING:
 _lazy, __getattr__, __dir__ = lazy_exports(
     __name__, {"config": "read_config", "saved": "open_task", "train": "train_task"}
 )
-__all__ = ["TASKS", "find_task", "load_tagger", *_lazy]
+__all__ = ["TASKS", "find_task", *_lazy]
 
 # The package of each task; its model.py has `build_task(name)`.
 TASKS = {
@@ -43,19 +40,3 @@ def find_task(name: str) -> "AnyTask":
         raise ConfigError(f"unknown task {name!r}{nearest(name, TASKS)}")
     task: AnyTask = import_module(f"elmo.tasks.{TASKS[name]}.model").build_task(name)
     return task
-
-
-class TokenLabeler(Protocol):
-    """A trained model that labels tokens."""
-
-    name: str
-
-    def label(self, sentences: Sequence[Sequence[str]]) -> list[list[str]]:
-        """A label for each token of each sentence."""
-
-
-def load_tagger(folder: Path, elmo: "Elmo") -> TokenLabeler:
-    """A trained tagger, with a biLM that is already loaded."""
-    from elmo.tasks.tagging.model import TrainedTagger
-
-    return TrainedTagger.open(folder, elmo)

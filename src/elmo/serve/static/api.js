@@ -22,7 +22,7 @@ export const substitutes = (sentence, position, k) =>
   post("/api/substitutes", { sentence, position, k });
 export const neighbors = (sentence, position, layers, any_word, k) =>
   post("/api/neighbors", { sentence, position, layers, any_word, k });
-export const predict = (task, texts) => post(`/api/predict/${encodeURIComponent(task)}`, { texts });
+export const predict = (task, body) => post(`/api/predict/${encodeURIComponent(task)}`, body);
 
 // All layers of all tokens: { texts: [{ tokens, sentences }], layers, width, values }.
 export async function embed(texts, signal) {

@@ -9,7 +9,7 @@ import { showHeatmap } from "./heatmap.js";
 import { showMap } from "./map.js";
 import { repeatedWords, showSentences } from "./sentences.js";
 import { readAddress, record } from "./state.js";
-import { setUpTagger } from "./tagger.js";
+import { setUpTasks } from "./tasks.js";
 import { showWord } from "./word.js";
 
 const START = textOf(EXAMPLES.bow);
@@ -29,7 +29,7 @@ async function start() {
   }
   byId("model").textContent = describeModel(info);
   byId("indexed").textContent = info.indexed_tokens?.toLocaleString("en") ?? "";
-  setUpTagger(info.tasks);
+  setUpTasks(info.tasks);
   makeSliders(info.layers, (weight, value) => {
     if (weight === "gamma") state.gamma = Math.max(0.01, value);
     else state.weights[weight] = value;

@@ -55,22 +55,20 @@ function showSurprisal(score, position) {
   byId("word-unknown").hidden = score?.is_known[position] ?? true;
 }
 
-// Bars relative to the most probable word.
+// Bars and numbers relative to the best word; a score is the logarithm of how well a word fits.
 function showSubstitutes({ substitutes }) {
-  const shares = substitutes.map(({ log_probs }) => Math.exp(log_probs.combined));
-  const most = Math.max(...shares);
   byId("substitutes").replaceChildren(
-    ...substitutes.map(({ word }, k) => {
-      const percent = 100 * shares[k];
+    ...substitutes.map(({ word, score }, k) => {
+      const share = Math.exp(score - substitutes[0].score);
       const bar = element("span", { class: "share" });
-      bar.style.setProperty("--share", shares[k] / most);
+      bar.style.setProperty("--share", share);
       return element(
         "li",
         {},
         element("span", { class: "rank" }, String(k + 1)),
         element("bdi", { class: "subject" }, word),
         bar,
-        element("span", { class: "value" }, `${percent < 0.1 ? "<0.1" : percent.toFixed(1)} %`),
+        element("span", { class: "value" }, share.toFixed(2)),
       );
     }),
   );

@@ -15,14 +15,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, dropout
 
-from elmo.api import Elmo
-from elmo.errors import CheckpointError
 from elmo.settings import Dim, PositiveInt, Rate, checked
 from elmo.tasks.config import CharsConfig, ElmoConfig, TaskConfig, WordsConfig
 from elmo.tasks.inputs import TokenVectors
 from elmo.tasks.nn.crf import CRF, transition_constraints
 from elmo.tasks.nn.lstm import BiLSTM
-from elmo.tasks.saved import TrainedTask, open_task
 from elmo.tasks.spans import may_follow_bioes, read_spans, write_bioes, write_iob2
 from elmo.tasks.tagging.data import TaggedSentence, TaggingDataConfig, read_tagged
 from elmo.tasks.tagging.metrics import score_labels
@@ -184,30 +181,6 @@ class Tagging(Task[TaggingConfig, TaggedSentence, list[str]]):
                 for start, stop, kind in read_spans(prediction)
             ]
         return mapping
-
-
-class TrainedTagger:
-    """A trained tagger for the server."""
-
-    def __init__(self, trained: TrainedTask) -> None:
-        self.name = trained.task.name
-        self._trained = trained
-
-    @staticmethod
-    def open(folder: Path, elmo: Elmo) -> "TrainedTagger":
-        """The tagger of a folder, with a loaded biLM."""
-        trained = open_task(folder, elmo)
-        if not isinstance(trained.task, Tagging):
-            raise CheckpointError(
-                f"{folder}: a model for {trained.task.name}, expected a tagger (ner, pos, chunk)"
-            )
-        return TrainedTagger(trained)
-
-    def label(self, sentences: Sequence[Sequence[str]]) -> list[list[str]]:
-        """A label for each token of each sentence."""
-        examples = [TaggedSentence(tuple(tokens)) for tokens in sentences]
-        labels = iter(self._trained.predict(example for example in examples if example.tokens))
-        return [next(labels) if example.tokens else [] for example in examples]
 
 
 def build_task(name: str) -> Tagging:
