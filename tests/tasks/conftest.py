@@ -71,7 +71,8 @@ def train_tiny(tiny, sets, folder, name, *, has_elmo=True, **more):
     file_sets = [s for s in tiny.sets if has_elmo or not s.startswith("elmo.")]
     config = read_config(task.defaults(), None, [*file_sets, *sets], has_elmo=has_elmo)
     path = folder / tiny.file_name
-    path.write_text(tiny.content, encoding="utf-8")
+    if not path.exists():
+        path.write_text(tiny.content, encoding="utf-8")
     return train_task(task, config, path, path, folder / name, **more)
 
 

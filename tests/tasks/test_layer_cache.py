@@ -14,7 +14,7 @@ from tests.random_models import build_bilm, random_weights
 
 def test_kept_layers_are_those_of_the_model(source, elmo, corpus, tmp_path):
     kept, fresh = source(ElmoConfig(), tmp_path), source(ElmoConfig())
-    kept.keep([*corpus, corpus[0], corpus[3]])
+    kept.cache([*corpus, corpus[0], corpus[3]])
     for tokens, one, other in zip(corpus, kept.read(corpus), fresh.read(corpus), strict=True):
         layers = elmo.embed([tokens])[0].layers.transpose(1, 0, 2)
         np.testing.assert_allclose(one, layers, atol=2e-3)
@@ -24,17 +24,17 @@ def test_kept_layers_are_those_of_the_model(source, elmo, corpus, tmp_path):
 
 def test_layers_are_computed_once(source, corpus, tmp_path, monkeypatch):
     first = source(ElmoConfig(), tmp_path)
-    first.keep(corpus)
+    first.cache(corpus)
     again = source(ElmoConfig(layers="top"), tmp_path)  # a choice of layers has them all on disk
     monkeypatch.setattr(Elmo, "stream", lambda *_, **__: pytest.fail("computed again"))
-    again.keep(corpus)
+    again.cache(corpus)
     expected = first.read(corpus)[2][:, -1:]
     np.testing.assert_array_equal(again.read(corpus)[2], expected)
 
 
 def test_sentences_that_were_not_kept_are_computed(source, corpus, tmp_path):
     kept = source(ElmoConfig(), tmp_path)
-    kept.keep(corpus[:4])
+    kept.cache(corpus[:4])
     mixed = [corpus[5], corpus[1], ["never", "seen"]]
     fresh = source(ElmoConfig())
     for one, other in zip(kept.read(mixed), fresh.read(mixed), strict=True):
@@ -63,7 +63,7 @@ def test_other_models_states_and_sentences_have_other_files(elmo, corpus, tmp_pa
         (other, "fresh", corpus),
     ):
         n_before = len(list(tmp_path.iterdir()))
-        LayerSource(model, ElmoConfig(state=state), tmp_path).keep(sentences)
+        LayerSource(model, ElmoConfig(state=state), tmp_path).cache(sentences)
         assert len(list(tmp_path.iterdir())) == n_before + 1
 
 
@@ -76,9 +76,9 @@ def test_what_was_left_unfinished_is_not_taken_for_the_whole(source, corpus, tmp
 
     monkeypatch.setattr(broken, "_embed", stop_halfway)
     with pytest.raises(KeyboardInterrupt):
-        broken.keep(corpus)
+        broken.cache(corpus)
     assert list(tmp_path.iterdir()) == []
-    source(ElmoConfig(), tmp_path).keep(corpus)
+    source(ElmoConfig(), tmp_path).cache(corpus)
 
 
 def test_two_processes_may_write_the_same_layers(source, corpus, tmp_path, monkeypatch):
@@ -86,11 +86,11 @@ def test_two_processes_may_write_the_same_layers(source, corpus, tmp_path, monke
 
     def let_another_be_faster(sentences):
         monkeypatch.undo()
-        source(ElmoConfig(), tmp_path).keep(corpus)
+        source(ElmoConfig(), tmp_path).cache(corpus)
         yield from LayerSource._embed(slow, sentences)
 
     monkeypatch.setattr(slow, "_embed", let_another_be_faster)
-    slow.keep(corpus)
+    slow.cache(corpus)
     assert len(list(tmp_path.iterdir())) == 1
     np.testing.assert_array_equal(slow.read(corpus)[1], source(ElmoConfig()).read(corpus[1:2])[0])
 
@@ -102,13 +102,13 @@ def test_held_layers_are_let_go_of_again(source, corpus, monkeypatch):
         patch.setattr(Elmo, "stream", lambda *_, **__: pytest.fail("computed again"))
         for one, other in zip(held.read(corpus[::-1]), expected[::-1], strict=True):
             np.testing.assert_allclose(one, other, atol=1e-3)
-    assert not held._kept
+    assert not held._cached
 
 
 def test_a_place_that_cannot_be_written_to_is_one_error(source, corpus, tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(WriteError, match="cannot be written"):
-        source(ElmoConfig(), tmp_path / "file").keep(corpus)
+        source(ElmoConfig(), tmp_path / "file").cache(corpus)
 
 
 def test_a_layer_that_is_not_there_is_refused(source):

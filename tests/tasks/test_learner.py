@@ -9,12 +9,17 @@ import sys
 import time
 
 import pytest
+import torch
 
 from elmo.errors import CheckpointError, ConfigError, DataError, ElmoError
 from elmo.tasks.batches import draw_fraction, training_batches
 from elmo.tasks.saved import open_task
 from elmo.training.budget import Budget
+from elmo.training.distributed import one_process
 from elmo.training.metrics import read_metrics
+from tests.conftest import ROOT
+from tests.tasks.tiny_tasks import TINY_TASKS
+from tests.tasks.two_processes import train_all
 
 EACH_STEP = ("train.log_every=1", "train.save_every=2", "model.dropout=0.4", "elmo.dropout=0.4")
 
@@ -65,7 +70,7 @@ def test_a_run_killed_again_and_again_has_the_losses_of_one_that_never_was(
             *(word for entry in sets for word in ("--set", entry)),
         ]
 
-    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    environment = os.environ | {"OMP_NUM_THREADS": "2"}
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     subprocess.run(command(whole), check=True, env=environment)
     draw = random.Random(3)
@@ -78,9 +83,46 @@ def test_a_run_killed_again_and_again_has_the_losses_of_one_that_never_was(
         process.wait()
     subprocess.run(command(killed), check=True, env=environment)
     assert numbers(killed) == numbers(whole)
-    assert (killed / "model" / "model.safetensors").read_bytes() == (
-        whole / "model" / "model.safetensors"
-    ).read_bytes()
+    assert weights(killed) == weights(whole)
+
+
+# Torch divides the work of larger tensors over its threads.
+WIDE = {"coref": ("model.hidden_dim=512",), "squad": ("model.dim=128",)}
+
+
+def test_every_task_resumes_bit_for_bit_at_two_threads(train, tiny, tmp_path):
+    sets = ("train.n_epochs=1", "train.log_every=1", "train.save_every=1", "words.dim=512")
+    sets += WIDE.get(tiny.name, ("model.dim=96",))
+    torch.set_num_threads(2)
+    try:
+        train(tiny, *sets, name="whole")
+        train(tiny, *sets, name="killed", budget=Budget(max_steps=2))
+        # As a kill between two checkpoints leaves it.
+        (tmp_path / "killed" / "result.json").unlink()
+        shutil.rmtree(tmp_path / "killed" / "checkpoints" / "step-000000002")
+        train(tiny, *sets, name="killed")
+    finally:
+        torch.set_num_threads(1)
+    assert numbers(tmp_path / "killed") == numbers(tmp_path / "whole")
+    assert weights(tmp_path / "killed") == weights(tmp_path / "whole")
+
+
+@pytest.mark.slow
+def test_two_processes_have_the_losses_of_one_in_every_task(tmp_path, bilm_folder):
+    train_all(bilm_folder, tmp_path / "one", one_process())
+    several = ["torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    command = [*several, "-m", "tests.tasks.two_processes", bilm_folder, tmp_path / "two"]
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    subprocess.run([sys.executable, "-m", *command], check=True, env=environment, cwd=ROOT)
+    for tiny in TINY_TASKS:
+        one, two = (tmp_path / name / tiny.name / "run" for name in ("one", "two"))
+        assert [line.keys() for line in numbers(one)] == [line.keys() for line in numbers(two)]
+        losses = [[line["loss"] for line in numbers(run) if "loss" in line] for run in (one, two)]
+        assert losses[0] == pytest.approx(losses[1], abs=1e-4), tiny.name
+
+
+def weights(run):
+    return (run / "model" / "model.safetensors").read_bytes()
 
 
 def test_the_same_seed_gives_the_same_run_and_another_another(train, ner, tmp_path):
@@ -167,7 +209,7 @@ def test_a_broken_model_file_is_refused(train, ner, tmp_path):
     train(ner, "train.n_epochs=1")
     weights = tmp_path / "run" / "model" / "model.safetensors"
     os.truncate(weights, weights.stat().st_size // 2)
-    with pytest.raises(CheckpointError, match="not a whole safetensors file"):
+    with pytest.raises(CheckpointError, match="not a complete safetensors file"):
         open_task(tmp_path / "run")
     (tmp_path / "run" / "model" / "task.json").write_text('{"format_version": 99}')
     with pytest.raises(CheckpointError, match="format_version is 99"):

@@ -6,7 +6,7 @@ import math
 import pytest
 import torch
 
-from elmo.errors import ElmoError
+from elmo.errors import CheckpointError, ElmoError
 from elmo.training import checkpoint
 from elmo.training.budget import Budget
 from elmo.training.distributed import Processes
@@ -130,6 +130,13 @@ def test_checkpoints_are_written_every_so_many_steps_and_at_the_end(tmp_path):
     fit(FakeLearner([1, 2, 3]), tmp_path, n_steps=7)
     kept = sorted(path.name for path in (tmp_path / "checkpoints").iterdir())
     assert kept == ["step-000000006", "step-000000007"]
+
+
+def test_a_checkpoint_of_an_earlier_version_is_refused(tmp_path):
+    old = checkpoint.TrainingCheckpoint(3, FakeLearner().state(), {"seconds": 1.0, "losses": []})
+    checkpoint.save_checkpoint(tmp_path / "checkpoints", old)
+    with pytest.raises(CheckpointError, match="written by an earlier version"):
+        fit(FakeLearner(), tmp_path)
 
 
 @pytest.mark.parametrize("loss", [math.nan, math.inf, 6.0])

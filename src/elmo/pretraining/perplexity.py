@@ -1,8 +1,8 @@
-"""Held-out perplexity: how well both language models foresee text they never saw.
+"""Held-out perplexity of both language models.
 
-In: sentences of words, each read from its start as a model is used. Out: `Perplexity`: exact, by
-the full softmax, for each direction; bits per character, to compare models of different
-vocabularies. A sampled loss never comes here.
+In: sentences of words, each from a fresh state, as in inference. Out: `Perplexity`: of each
+direction, by the full softmax whatever the training loss; bits per character, to compare models
+with different vocabularies.
 """
 
 import math
@@ -24,13 +24,13 @@ from elmo.text.lines import LineFormat, read_sentences
 from elmo.text.vocabulary import UNKNOWN
 
 POSITIONS_AT_ONCE = 4096
-# Sentences are sorted by length within so many batches, so that any stream of them will do.
+# Sentences are sorted by length within this many batches, so that a stream needs bounded memory.
 BATCHES_SORTED = 32
 
 
 @dataclass(frozen=True)
 class Perplexity:
-    """What was measured; a direction that a model does not have is absent."""
+    """Perplexities and counts; none for a direction that the model does not have."""
 
     forward: float | None
     backward: float | None
@@ -41,7 +41,7 @@ class Perplexity:
     tokens_per_second: float
 
     def describe(self) -> str:
-        """The perplexities in words."""
+        """The perplexities as text."""
         named = {"forward": self.forward, "backward": self.backward, "mean": self.mean}
         return ", ".join(
             f"{value:.2f} {name}" for name, value in named.items() if value is not None
@@ -52,7 +52,7 @@ class Perplexity:
 def measure(
     bilm: BiLM, head: Head, encoder: InputOutputEncoder, sentences: Iterable[Sequence[str]]
 ) -> Perplexity:
-    """The perplexity of sentences, their ends included; the mean is that of the directions."""
+    """The perplexity of sentences and their ends; `mean` is the mean of both directions."""
     started_at = time.perf_counter()
     was_training = bilm.training
     bilm.eval()
@@ -74,11 +74,11 @@ def measure(
         n_unknown_bytes += sum(len(word.encode("utf-8", "surrogatepass")) + 1 for word in unknown)
     bilm.train(was_training)
     if not n_tokens:
-        raise DataError("no words to measure; expected text; name a file that holds some")
+        raise DataError("no words, expected text to measure the perplexity of")
     perplexities = (totals / n_positions).exp().tolist()
     named = dict(zip(directions, perplexities, strict=True))
-    # "Unknown" is not yet the word: to be fair to larger vocabularies it is then spelt out, a
-    # byte at a time and all bytes alike.
+    # The unknown word costs its bytes too, each of 256 equally likely ones: a small vocabulary has
+    # no advantage.
     spelling = n_unknown_bytes * 8 * math.log(2)
     nats = float(totals.mean()) + spelling
     return Perplexity(
@@ -93,18 +93,18 @@ def measure(
 
 
 def measure_text(model: Model, pattern: str, lines: LineFormat = "paragraphs") -> Perplexity:
-    """The perplexity of the text in files, in memory that does not grow with them."""
+    """The perplexity of the text in files of any size."""
     if model.head is None or model.vocabulary is None:
         raise CheckpointError(
-            "the model has no head, expected one to predict words; give the official softmax and "
-            "vocabulary, or train a head with `elmo finetune`"
+            "the model has no head, expected one that predicts words: give the official softmax "
+            "and vocabulary, or train a head with `elmo finetune`"
         )
     sentences = read_sentences(find_text_files(pattern), lines)
     return measure(model.bilm, model.head, InputOutputEncoder.of(model), sentences)
 
 
 def sample_sentences(cache: TokenCache, n_sentences: int | None) -> Iterator[list[str]]:
-    """So many sentences spread evenly over a text, always the same; without a number all."""
+    """This many sentences at equal distances, or all."""
     n_all = cache.counts.n_sentences
     n_chosen = min(n_all, n_sentences or n_all)
     for number in range(n_chosen):
@@ -132,7 +132,7 @@ def _nll_of_directions(
 
 
 def _batches(sentences: Iterable[Sequence[str]]) -> Iterator[list[Sequence[str]]]:
-    """Sentences of similar length together, about as many positions each time."""
+    """Batches of sentences of similar length."""
     limit = BATCHES_SORTED * POSITIONS_AT_ONCE
     for window in windows(sentences, lambda words: len(words) + 1, limit):
         lengths = [len(words) + 1 for words in window]

@@ -1,14 +1,14 @@
-"""Which examples go through the model together: like lengths, in an order that a seed decides.
+"""Training batches of examples of similar length, in random order; random subsets of examples.
 
-In: the length of each example. Out: batches of their numbers; the same seed and epoch always give
-the same batches, so that a run which goes on needs no memory of its order.
+In: the length of each example, a seed. Out: batches of their numbers. The same seed and epoch give
+the same batches, so a checkpoint does not store the order.
 """
 
 from collections.abc import Hashable, Sequence
 
 import numpy as np
 
-# Lengths are blurred by this share before sorting: without it, the same examples meet every epoch.
+# Relative noise of lengths before sorting, so that batches differ from epoch to epoch.
 LENGTH_NOISE = 0.1
 
 
@@ -17,9 +17,9 @@ def training_batches(
 ) -> list[list[int]]:
     """All examples of an epoch, each once."""
     random = np.random.default_rng((seed, epoch))
-    blurred = np.asarray(lengths) * (1 + random.uniform(-LENGTH_NOISE, LENGTH_NOISE, len(lengths)))
-    # Equal lengths in any order: the noise has not moved those of length zero.
-    order = np.lexsort((random.permutation(len(lengths)), blurred)).tolist()
+    noisy = np.asarray(lengths) * (1 + random.uniform(-LENGTH_NOISE, LENGTH_NOISE, len(lengths)))
+    # Examples of equal length in random order; noise does not change a length of zero.
+    order = np.lexsort((random.permutation(len(lengths)), noisy)).tolist()
     batches = [order[start : start + batch_size] for start in range(0, len(order), batch_size)]
     return [batches[k] for k in random.permutation(len(batches))]
 

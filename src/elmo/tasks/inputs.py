@@ -1,8 +1,8 @@
-"""What a task model reads: [x; characters; ELMo] of each token, and ELMo again at its output.
+"""The inputs of a task model: [x; characters; ELMo] of each token, and ELMo again at its output.
 
-In: sentences of tokens. Out: a `TokenBatch`, and of it vectors (B, T, D). Words and characters are
-looked up once for each distinct word of a batch; ELMo's layers are mixed once for each token, with
-a mix of its own at each place.
+In: sentences of tokens. Out: a `TokenBatch`, and its vectors (B, T, D). Word and character vectors
+are computed once for each distinct word of a batch. ELMo's layers are mixed by a scalar mix of the
+input and another one of the output.
 Shapes: B rows, T tokens, U distinct words, C characters, L layers, N tokens of all rows, E width of
 a layer.
 """
@@ -27,19 +27,19 @@ from elmo.text.characters import encode_words
 
 @dataclass(frozen=True)
 class TokenBatch:
-    """Rows of tokens side by side."""
+    """Padded rows of tokens."""
 
-    index: Tensor  # (B, T): which distinct word; 0 where padded
+    index: Tensor  # (B, T): the number of the distinct word; 0 where padded
     lengths: Tensor  # (B,)
     word_ids: Tensor | None  # (U,)
     char_ids: Tensor | None  # (U, C)
-    layers: Tensor | None  # (L, N, E): the rows' tokens one after the other, without padding
+    layers: Tensor | None  # (L, N, E): of the tokens of all rows, without padding
 
     @property
     def mask(self) -> Tensor:
-        """True where a token stands, (B, T)."""
-        places = torch.arange(self.index.shape[1], device=self.lengths.device)
-        return places < self.lengths[:, None]
+        """True for tokens, false for padding, (B, T)."""
+        positions = torch.arange(self.index.shape[1], device=self.lengths.device)
+        return positions < self.lengths[:, None]
 
     def pad(self, joined: Tensor) -> Tensor:
         """(N, E) -> (B, T, E), zero where padded."""
@@ -49,7 +49,7 @@ class TokenBatch:
 
 
 class TokenVectors(nn.Module):
-    """Sentences to vectors; a task model holds one as `self.tokens`."""
+    """Vectors of the tokens of sentences; `self.tokens` of a task model."""
 
     def __init__(
         self, config: TaskConfig, words: WordTable | None, source: LayerSource | None
@@ -65,7 +65,7 @@ class TokenVectors(nn.Module):
 
     @property
     def input_dim(self) -> int:
-        """Width of what `forward` gives."""
+        """The width of the vectors of `forward`."""
         chars = self._chars_config
         char_dim = 0 if chars is None else sum(number for _, number in chars.filters)
         word_dim = self.words.dim if self.words is not None else 0
@@ -73,12 +73,12 @@ class TokenVectors(nn.Module):
 
     @property
     def output_dim(self) -> int:
-        """By how much `add_at_output` widens."""
+        """The width that `add_at_output` adds."""
         return self._mix_dim(self.output_mix)
 
     @property
     def device(self) -> torch.device:
-        """Where the batches go."""
+        """The device of the parameters and batches."""
         return next(self.parameters()).device
 
     def read(self, sentences: Sequence[Tokens]) -> TokenBatch:
@@ -86,12 +86,12 @@ class TokenVectors(nn.Module):
         return self.read_joined([[tokens] for tokens in sentences])
 
     def read_joined(self, rows: Sequence[Sequence[Tokens]]) -> TokenBatch:
-        """A row for each list of sentences, such as a paragraph; ELMo sees each sentence alone."""
+        """A row for each list of sentences, such as a paragraph; ELMo reads each by itself."""
         distinct: dict[str, int] = {}
-        places = [number_words(chain(*row), distinct) for row in rows]
-        lengths = np.array([len(row) for row in places])
+        numbers = [number_words(chain(*row), distinct) for row in rows]
+        lengths = np.array([len(row) for row in numbers])
         index = np.zeros((len(rows), lengths.max(initial=0)), dtype=np.int64)
-        index[np.arange(index.shape[1]) < lengths[:, None]] = list(chain(*places))
+        index[np.arange(index.shape[1]) < lengths[:, None]] = list(chain(*numbers))
         words = list(distinct)
         return TokenBatch(
             torch.from_numpy(index).to(self.device),
@@ -119,18 +119,18 @@ class TokenVectors(nn.Module):
         return torch.cat(parts, dim=-1) * batch.mask[..., None]
 
     def add_at_output(self, hidden: Tensor, batch: TokenBatch) -> Tensor:
-        """[h; ELMo] where ELMo has a place at the output, else h: (B, T, H + output_dim)."""
+        """[h; ELMo] if `elmo.place` is output or both, else h: (B, T, H + output_dim)."""
         if self.output_mix is None:
             return hidden
         return torch.cat([hidden, self._mixed(self.output_mix, batch)], dim=-1)
 
     def penalty(self) -> Tensor:
-        """What the mixes add to the loss."""
+        """The regularization of the mixes, which is added to the loss."""
         mixes = [mix.penalty() for mix in (self.input_mix, self.output_mix) if mix is not None]
         return torch.stack(mixes).sum() if mixes else torch.zeros((), device=self.device)
 
     def layer_weights(self) -> dict[str, dict[str, list[float] | float]]:
-        """What the mixes have learned, by place."""
+        """The weights and gamma of the mixes, by place."""
         mixes = {"input": self.input_mix, "output": self.output_mix}
         return {
             place: {"weights": mix.layer_weights().tolist(), "gamma": mix.gamma.item()}

@@ -1,8 +1,8 @@
 """A trained task model in memory, and its folder: task.json, model.safetensors, words.txt.
 
-In: a task, its settings, its network. Out: a folder that is whole or not there at all; and back.
-The biLM is not in it but known by its hash, unless it was bundled: another biLM is refused, since
-the task model would read its vectors as noise.
+In: a task, its settings, its network. Out: the folder, written atomically; and back. The biLM is
+not part of it, unless it was bundled, but identified by its hash: a task model cannot use the
+vectors of another biLM.
 """
 
 import json
@@ -36,12 +36,12 @@ from elmo.text.vocabulary import read_list, write_list
 FORMAT_VERSION = 2  # 1 had other names of settings, and `inventory` for `vocabularies`
 SETTINGS, WEIGHTS, WORDS, BILM = "task.json", "model.safetensors", "words.txt", "bilm"
 FIXED_WORDS = "tokens.words.fixed"
-EXAMPLES_AT_ONCE = 512
+WINDOW_SIZE = 512  # examples that are sorted by length at a time
 
 
 @dataclass(frozen=True)
 class TrainedTask:
-    """A task with a network."""
+    """A task with its network."""
 
     task: AnyTask
     config: TaskConfig
@@ -49,17 +49,17 @@ class TrainedTask:
     model: AnyModel
 
     def predict(self, examples: Iterable[Any]) -> Iterator[Any]:
-        """A prediction for each of any number of examples, in their order."""
+        """A prediction for each example of a stream, in order."""
         remaining = iter(examples)
-        while some := list(islice(remaining, EXAMPLES_AT_ONCE)):
+        while some := list(islice(remaining, WINDOW_SIZE)):
             yield from self._predict(some)
 
     def measure(self, examples: Sequence[Any]) -> dict[str, float]:
-        """The scores of the predictions for examples that say what is right."""
+        """The scores of the predictions for labeled examples."""
         return self.task.score(examples, list(self.predict(examples)))
 
     def read(self, path: Path) -> list[Any]:
-        """The examples of a data file, to measure or predict."""
+        """The examples of a data file, for evaluation or prediction."""
         return self.task.read(path, self.config, is_training=False)
 
     @torch.inference_mode()
@@ -77,13 +77,13 @@ class TrainedTask:
         return predictions
 
     def _hold_layers(self, examples: Sequence[Any]) -> AbstractContextManager[None]:
-        """Many sentences are embedded faster together than batch by batch."""
+        """Embed all sentences together, which is faster than batch by batch."""
         source = self.model.tokens.source
         sentences = (tokens for example in examples for tokens in self.task.sentences(example))
         return nullcontext() if source is None else source.held(sentences)
 
     def save(self, folder: Path, bilm_path: str | None, scores: dict[str, float]) -> None:
-        """Write the folder; an older model in its place is replaced only when this one is whole."""
+        """Write the folder, or replace the one of an earlier model."""
         words, source = self.model.tokens.words, self.model.tokens.source
         settings = {
             "format_version": FORMAT_VERSION,
@@ -112,7 +112,7 @@ def is_task_folder(folder: Path) -> bool:
 def open_task(
     folder: Path, opened: Elmo | None = None, bilm_path: Path | None = None
 ) -> TrainedTask:
-    """Read a task model, with a biLM that is open, at a path, in the folder, or where it was."""
+    """Load a task model; its biLM is `opened`, at `bilm_path`, bundled, or where it was."""
     folder = _model_folder(folder)
     settings = _read_settings(folder / SETTINGS)
     task = find_task(settings["task"])
@@ -133,7 +133,7 @@ def open_task(
 
 
 def _model_folder(folder: Path) -> Path:
-    """A run's folder holds its model in a folder of its own."""
+    """The folder itself, or the model of a run."""
     return folder / "model" if (folder / "model" / SETTINGS).is_file() else folder
 
 
@@ -142,14 +142,13 @@ def _read_settings(path: Path) -> dict[str, Any]:
         settings = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise CheckpointError(
-            f"{path}: cannot be read ({error}); expected a trained task model; name the folder "
-            "that `elmo train` wrote"
+            f"{path}: cannot be read ({error}), expected the folder of a trained task model"
         ) from error
     version = settings.get("format_version") if isinstance(settings, dict) else None
     if type(version) is not int or not 1 <= version <= FORMAT_VERSION:
         raise CheckpointError(
-            f"{path}: format_version is {version!r}, expected at most {FORMAT_VERSION}; upgrade "
-            "this package, or name a folder that `elmo train` wrote"
+            f"{path}: format_version is {version!r}, expected at most {FORMAT_VERSION}; a newer "
+            "version of this package may read it"
         )
     return dict(settings)
 
@@ -183,7 +182,7 @@ def _read_words(folder: Path, known: dict[str, int] | None, config: TaskConfig) 
 
 
 def _tensors(model: AnyModel) -> dict[str, Tensor]:
-    """All numbers of a model, those that no training changes included."""
+    """All tensors of a model, including the fixed word vectors."""
     everything = model.state_dict()
     if model.tokens.words is not None:
         everything[FIXED_WORDS] = model.tokens.words.fixed
@@ -194,9 +193,7 @@ def _fill(model: AnyModel, path: Path) -> None:
     try:
         tensors = load_file(path)
     except (OSError, SafetensorError) as error:
-        raise CheckpointError(
-            f"{path}: not a whole safetensors file ({error}); copy it again, or train again"
-        ) from error
+        raise CheckpointError(f"{path}: not a complete safetensors file ({error})") from error
     if model.tokens.words is not None and FIXED_WORDS in tensors:
         model.tokens.words.fixed.copy_(tensors.pop(FIXED_WORDS))
     fill(model, tensors, str(path))

@@ -1,17 +1,15 @@
-"""What a task is: the contract between a task's file and the parts that all tasks share.
+"""The interface of a task, which the shared code (training, saving, commands) uses.
 
-A new task is one file of this folder with three classes, and its name in `elmo.tasks.TASKS`:
+A new task is a folder beside this file with its name in `elmo.tasks.TASKS`, and three classes:
 
-- a config, a subclass of `TaskConfig` (task_config.py) with the groups of settings that are its own
-  and with other defaults where the task wants them;
-- a model, a subclass of `TaskModel`: a module that holds `self.tokens` (token_vectors.py) and gives
-  the loss and the predictions of some examples;
-- a `Task`: readers, what the model must know by list, the metric, and how a prediction is shown.
+- a config: a subclass of `TaskConfig` (config.py) with the settings of the task and its defaults;
+- a model: a subclass of `TaskModel`, a module with `self.tokens` (inputs.py) that gives the loss
+  and the predictions of a batch of examples;
+- a `Task`: it reads data files, builds the model, scores and prints predictions.
 
-The module's `build_task(name)` gives the `Task`. An example is a frozen dataclass of the task's
-own. It refers to one sentence of tokens or several; `Task.sentences` names them, and the shared
-parts see to it that their ELMo layers are on disk before training starts. The rest is shared: the
-loop (task_trainer.py), saving and opening (saved_task.py), the verbs. tagging.py is the plainest.
+`build_task(name)` of the folder's model.py returns the `Task`. An example is a frozen dataclass of
+the task. `Task.sentences` gives the sentences of an example, whose ELMo layers are cached before
+training. The simplest task is in tagging/.
 """
 
 from abc import ABC, abstractmethod
@@ -48,9 +46,9 @@ class TaskModel(nn.Module, ABC, Generic[Example, Prediction]):
         """
 
     def loss_counts(self, examples: Sequence[Example]) -> Sequence[int]:
-        """Over how many items each part of the loss is a mean; by default one part, of examples.
+        """The number of items that each part of the loss is a mean over; by default of examples.
 
-        Several processes that share a batch need it.
+        Several processes weight their losses by it.
         """
         return [len(examples)]
 
@@ -60,20 +58,20 @@ class TaskModel(nn.Module, ABC, Generic[Example, Prediction]):
 
 
 class Task(ABC, Generic[Config, Example, Prediction]):
-    """All of a task but its network."""
+    """A task except for its network."""
 
-    name: str  # as the command line has it
-    metric: str  # which of the numbers of `score` is the one to be high
+    name: str  # on the command line
+    metric: str  # the score that selects the best model; higher is better
 
     @abstractmethod
     def defaults(self) -> Config:
-        """The settings where nobody says otherwise."""
+        """The default settings."""
 
     @abstractmethod
     def read(self, path: Path, config: Config, *, is_training: bool) -> list[Example]:
         """The examples of a data file, plain, .gz or .xz; errors name file and line.
 
-        A task may learn from more than it is measured with, as SST's phrases are.
+        A task may have more kinds of training examples, such as the phrases of SST.
         """
 
     def read_text(
@@ -81,20 +79,19 @@ class Task(ABC, Generic[Config, Example, Prediction]):
     ) -> Iterator[Example]:
         """Examples of text without labels, for tasks that can read it."""
         raise ConfigError(
-            f"raw text is given, expected a data file, as {self.name} needs more than text; name "
-            "one, and say --data"
+            f"raw text, expected a data file (--data): {self.name} needs more than text"
         )
 
     @abstractmethod
     def sentences(self, example: Example) -> Sequence[Tokens]:
-        """The sentences that the model will read for an example, each to be embedded alone."""
+        """The sentences of an example, each of which the biLM reads by itself."""
 
     def sampling_group(self, example: Example) -> Hashable:
         """Examples of one group are kept or left out together by `train.train_fraction`."""
         return tuple(map(tuple, self.sentences(example)))
 
     def length(self, example: Example) -> int:
-        """By what examples of like size are brought together."""
+        """The length of an example, by which batches are formed."""
         return sum(map(len, self.sentences(example)))
 
     @abstractmethod
@@ -105,23 +102,23 @@ class Task(ABC, Generic[Config, Example, Prediction]):
     def build(
         self, config: Config, tokens: TokenVectors, vocabularies: Vocabularies
     ) -> TaskModel[Example, Prediction]:
-        """The network at its start values."""
+        """The untrained network."""
 
     @abstractmethod
     def score(
         self, examples: Sequence[Example], predictions: Sequence[Prediction]
     ) -> dict[str, float]:
-        """How good predictions are, in percent: `metric` and what else is worth knowing."""
+        """The scores of predictions in percent: `metric` and others."""
 
     @abstractmethod
     def show(self, example: Example, prediction: Prediction) -> str:
-        """A prediction for a person to read."""
+        """A prediction as text."""
 
     @abstractmethod
     def to_mapping(self, example: Example, prediction: Prediction) -> dict[str, Any]:
-        """A prediction as plain values, for JSON."""
+        """A prediction as values for JSON."""
 
 
-# A task whose kinds are nobody's business, as the shared parts see it.
+# For the shared code, which does not depend on the types of a task.
 AnyTask = Task[Any, Any, Any]
 AnyModel = TaskModel[Any, Any]

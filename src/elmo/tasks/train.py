@@ -71,8 +71,8 @@ def train_task(
         trained.model.to(processes.device)
         if source is not None:
             with processes.first_before_others():
-                _keep_layers(source, task, examples["train"], learned)
-                _keep_layers(source, task, examples["dev"], examples["dev"])
+                _cache_layers(source, task, examples["train"], learned)
+                _cache_layers(source, task, examples["dev"], examples["dev"])
         bilm_path = None if source is None else _bilm_path(bilm)
         learner = TaskLearner(trained, learned, examples["dev"], bilm_path, processes)
         result = TrainingLoop(learner, run, budget or Budget(), processes).fit()
@@ -99,15 +99,15 @@ def build_trained(
     return TrainedTask(task, config, vocabularies, model)
 
 
-def _keep_layers(
+def _cache_layers(
     source: LayerSource, task: AnyTask, examples: list[Any], needed: list[Any]
 ) -> None:
     """Cache the layers of the sentences that are needed, in the file of all if there is one."""
     all_sentences = [tokens for example in examples for tokens in task.sentences(example)]
     if source.has(all_sentences):
-        source.keep(all_sentences)
+        source.cache(all_sentences)
     else:
-        source.keep(tokens for example in needed for tokens in task.sentences(example))
+        source.cache(tokens for example in needed for tokens in task.sentences(example))
 
 
 def _bilm_path(bilm: Path | None) -> str:

@@ -1,8 +1,8 @@
-"""The vector x of each word by itself: given (GloVe) or random, trained with the task or fixed.
+"""The word vectors x of a task: pre-trained (GloVe) or random, trained with the task or fixed.
 
-In: the words of the training text, and a file of vectors if there is one. Out: `WordTable`, a
-module that gives each word a row. Words of the training text have rows that may be trained; all
-other words of the file keep the vectors they have there: a word first seen in use is known too.
+In: the words of the training text, and a file of vectors if there is one. Out: `WordTable`, an
+embedding module. The rows of words of the training text may be trained. Other words of the file
+have fixed rows, so that words that occur only at inference have vectors too.
 Shapes: U words, V trained rows, F fixed rows, D width.
 """
 
@@ -25,14 +25,14 @@ UNKNOWN = 0  # the first of the trained rows
 
 @dataclass(frozen=True)
 class WordList:
-    """The words of a table in the order of its rows."""
+    """The words of a table, in the order of its rows."""
 
-    trained: tuple[str, ...]  # from row 1: row 0 is the unknown word's
+    trained: tuple[str, ...]  # from row 1; row 0 is the unknown word
     fixed: tuple[str, ...]
     is_lowercased: bool
 
     def form(self, word: str) -> str:
-        """The word as it is looked up."""
+        """The key of a word."""
         return word.lower() if self.is_lowercased else word
 
     @cached_property
@@ -41,13 +41,13 @@ class WordList:
         return {word: row for row, word in enumerate((*self.trained, *self.fixed), start=1)}
 
     def ids(self, words: Iterable[str]) -> list[int]:
-        """The row of each word, or of its small letters; UNKNOWN for a word that is not here."""
+        """The row of each word, or of the word in lower case; UNKNOWN if there is none."""
         find = self.rows.get
         return [find(self.form(word)) or find(word.lower(), UNKNOWN) for word in words]
 
 
 class WordTable(nn.Module):
-    """Rows of words."""
+    """Embeddings of words."""
 
     fixed: Tensor
 
@@ -57,8 +57,8 @@ class WordTable(nn.Module):
         self.dim = dim
         rows = torch.empty(len(words.trained) + 1, dim).normal_(0, 0.1)
         self.trained = nn.Parameter(rows, requires_grad=is_trained)
-        # Halves the file of a saved model. Not part of the state that training changes, so a
-        # checkpoint does not write it again and again.
+        # float16 halves the size of a saved model. Not persistent: a checkpoint does not store what
+        # training does not change.
         fixed = torch.zeros(len(words.fixed), dim, dtype=torch.float16)
         self.register_buffer("fixed", fixed, persistent=False)
 
@@ -66,7 +66,7 @@ class WordTable(nn.Module):
     def build(
         config: WordsConfig, sentences: Iterable[Sequence[str]], static: StaticVectors | None
     ) -> "WordTable":
-        """The table of a training text."""
+        """The table for a training text."""
         empty = WordList((), (), config.is_lowercased)
         counts = Counter(empty.form(word) for tokens in sentences for word in tokens)
         if static is None:
@@ -80,7 +80,7 @@ class WordTable(nn.Module):
             if config.is_trained and (word in given or count >= config.min_count)
         )
         first = static.words[: config.max_words]
-        seen = [word for word in counts if word in given]  # rare ones stand late in the file
+        seen = [word for word in counts if word in given]  # also those after max_words
         others, is_row = dict.fromkeys([*first, *seen]), set(trained)
         fixed = tuple(word for word in others if word not in is_row)
         words = WordList(trained, fixed, config.is_lowercased)
@@ -90,7 +90,7 @@ class WordTable(nn.Module):
 
     @torch.no_grad()
     def _fill(self, given: dict[str, int], vectors: NDArray[np.float32]) -> None:
-        """Give each row the vector that is given for its word."""
+        """Set the rows of words that have a pre-trained vector."""
         known = [row for row, word in enumerate(self.words.trained, start=1) if word in given]
         places = [given[self.words.trained[row - 1]] for row in known]
         self.trained[known] = torch.from_numpy(vectors[places])

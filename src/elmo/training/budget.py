@@ -1,8 +1,8 @@
-"""Where a run ends: after its epochs, after so many steps, or when its time is up.
+"""Where a run ends: after its epochs, after a number of steps, or after a time.
 
-In: a budget and the clock. Out: the number of steps the run is planned to have, which the learning
-rate's decay needs. Time counts over all restarts of a run. A plan by the clock is made anew now
-and then, and a checkpoint holds it, so that steps after a restart follow the plan they had.
+In: a budget and the clock. Out: the planned number of steps, which the decay of the learning rate
+needs. Time is counted over all starts of a run. With a time limit the plan is updated at intervals,
+and a checkpoint stores it, so that a resumed run takes the steps it would have taken.
 """
 
 import time
@@ -23,39 +23,40 @@ class Budget:
 
 
 class Plan:
-    """The number of steps a run will have, as far as is known."""
+    """The number of steps that a run will have, as far as it is known."""
 
-    def __init__(self, budget: Budget, n_steps_of_epochs: int) -> None:
-        self._n_at_most = min(n_steps_of_epochs, budget.max_steps or n_steps_of_epochs)
+    def __init__(self, budget: Budget, n_epoch_steps: int) -> None:
+        self._max_steps = min(n_epoch_steps, budget.max_steps or n_epoch_steps)
         self._max_seconds = None if budget.max_minutes is None else 60 * budget.max_minutes
         self._seconds_before = 0.0
         self._started_at = time.perf_counter()
-        self.n_steps: int | None = None if self._max_seconds else self._n_at_most
+        self.n_steps: int | None = None if self._max_seconds else self._max_steps
 
     @property
     def seconds(self) -> float:
-        """Time spent on the run, earlier starts included."""
+        """Time spent on the run, including earlier starts."""
         return self._seconds_before + time.perf_counter() - self._started_at
 
     def start(self, seconds_before: float, n_steps: int | None) -> None:
-        """Start the clock of a run that took so long before and was planned so."""
+        """Start the clock of a run, with the time and the plan of its earlier starts."""
         self._seconds_before = seconds_before
         self._started_at = time.perf_counter()
         if self._max_seconds:
             self.n_steps = n_steps
 
     def update(self, step: int) -> None:
-        """Plan anew from the pace so far, if the clock decides; at once where a plan has ended.
+        """With a time limit, estimate the number of steps from the speed so far.
 
-        A run that was made longer would else stand still at the end of its old plan.
+        This is done at intervals, and at once when the planned steps are done: a run whose limit
+        was raised would otherwise stay at the end of its old plan.
         """
-        is_behind = self.n_steps is not None and step >= self.n_steps
-        if self._max_seconds and (is_behind or step % STEPS_BETWEEN_PLANS == 0):
+        is_done = self.n_steps is not None and step >= self.n_steps
+        if self._max_seconds and (is_done or step % STEPS_BETWEEN_PLANS == 0):
             n_by_clock = round(step * self._max_seconds / self.seconds)
-            self.n_steps = max(step, min(self._n_at_most, n_by_clock))
+            self.n_steps = max(step, min(self._max_steps, n_by_clock))
 
     def is_over(self, step: int) -> bool:
-        """Whether no step is left."""
-        return step >= self._n_at_most or bool(
+        """Whether the run ends at this step."""
+        return step >= self._max_steps or bool(
             self._max_seconds and self.seconds >= self._max_seconds
         )

@@ -21,7 +21,7 @@ from torch import Tensor
 from torch.utils import deterministic
 from tqdm.contrib.logging import logging_redirect_tqdm
 
-from elmo.errors import ElmoError
+from elmo.errors import CheckpointError, ElmoError
 from elmo.network import kernels
 from elmo.training.budget import Budget, Plan
 from elmo.training.checkpoint import TrainingCheckpoint, load_newest, save_checkpoint
@@ -324,6 +324,11 @@ class TrainingLoop:
         if found is None:
             self._plan.start(0.0, None)
             return
+        if "history" not in found.numbers:
+            raise CheckpointError(
+                f"{self._run.checkpoints}: written by an earlier version of this package, expected "
+                "one of this version; resume the run with that version, or start a new one"
+            )
         self._learner.load_state(found.tensors)
         self._step = self._saved_step = found.step
         self._n_tokens, self._losses = found.numbers["n_tokens"], found.numbers["losses"]

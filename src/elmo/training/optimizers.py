@@ -1,8 +1,9 @@
-"""Optimizers: Adagrad as in the paper, AdamW, Muon; rows of words change only when touched.
+"""Optimizers: Adagrad as in the paper, AdamW, Muon, Adadelta; sparse gradients update rows.
 
-In: named parameters whose gradients are dense, or sparse with rows of words. Out: changed weights,
-and a state of plain tensors. A word's row has its own clock: its moments, their bias correction
-and its decay advance when it is touched, so that a step's cost does not grow with the vocabulary.
+In: named parameters with dense gradients, or with sparse ones over the rows of words. Out: updated
+weights, and a state of plain tensors. Each row of a word counts its own steps: moments, their bias
+correction and weight decay advance only when the row has a gradient, so that the cost of a step
+does not grow with the vocabulary.
 """
 
 import math
@@ -16,10 +17,10 @@ from torch import Tensor, nn
 from elmo.training.muon import Matrix, Muon
 
 Parameters = Mapping[str, nn.Parameter]
-# `late` stays high and falls in the last part of the run, so that a run can be made longer: until
-# then its steps do not depend on where it ends.
+# `late` is constant and decays in the last part of the run: until then the steps do not depend on
+# where the run ends, so it can be extended.
 Decay = Literal["cosine", "linear", "late", "constant"]
-LATE_SHARE = 0.25
+LATE_FRACTION = 0.25
 EPSILON = 1e-8
 
 
@@ -31,7 +32,7 @@ class Rows(ABC):
         self.state: dict[str, Tensor] = {}
 
     def step(self, learning_rate: float) -> None:
-        """Change the rows that have a gradient."""
+        """Update the rows that have a gradient."""
         for name, parameter in self.parameters.items():
             if parameter.grad is not None:
                 gradient = parameter.grad.coalesce()
@@ -41,7 +42,7 @@ class Rows(ABC):
 
     @abstractmethod
     def change(self, name: str, rows: Tensor, ids: Tensor, gradient: Tensor) -> Tensor:
-        """What to take from the touched rows at a learning rate of one."""
+        """What is subtracted from these rows at a learning rate of one."""
 
 
 class AdamWRows(Rows):
@@ -55,18 +56,18 @@ class AdamWRows(Rows):
         for name, parameter in parameters.items():
             self.state[f"{name}.mean"] = torch.zeros_like(parameter, requires_grad=False)
             self.state[f"{name}.square"] = torch.zeros_like(parameter, requires_grad=False)
-            self.state[f"{name}.n_touched"] = torch.zeros(len(parameter), device=parameter.device)
+            self.state[f"{name}.n_updates"] = torch.zeros(len(parameter), device=parameter.device)
 
     def change(self, name: str, rows: Tensor, ids: Tensor, gradient: Tensor) -> Tensor:
-        """As AdamW's step, each row at its own age."""
+        """AdamW's update; bias correction by the number of steps of each row."""
         beta1, beta2 = self._betas
-        mean, square, n_touched = (
-            self.state[f"{name}.{part}"] for part in ("mean", "square", "n_touched")
+        mean, square, n_updates = (
+            self.state[f"{name}.{part}"] for part in ("mean", "square", "n_updates")
         )
-        age = n_touched[ids] + 1
+        age = n_updates[ids] + 1
         new_mean = mean[ids].lerp_(gradient, 1 - beta1)
         new_square = square[ids].mul_(beta2).addcmul_(gradient, gradient, value=1 - beta2)
-        n_touched[ids], mean[ids], square[ids] = age, new_mean, new_square
+        n_updates[ids], mean[ids], square[ids] = age, new_mean, new_square
         age = age.reshape(-1, *[1] * (rows.ndim - 1))
         length = (new_square / (1 - beta2**age)).sqrt_().add_(EPSILON)
         change = new_mean.div_(1 - beta1**age).div_(length)
@@ -74,7 +75,7 @@ class AdamWRows(Rows):
 
 
 class AdagradRows(Rows):
-    """Adagrad by rows: the same as dense Adagrad, for which a zero gradient changes nothing."""
+    """Adagrad by rows: equal to dense Adagrad, which ignores zero gradients."""
 
     def __init__(self, parameters: Parameters, initial_sum: float) -> None:
         super().__init__(parameters)
@@ -82,7 +83,7 @@ class AdagradRows(Rows):
             self.state[f"{name}.sum"] = torch.full_like(parameter, initial_sum, requires_grad=False)
 
     def change(self, name: str, rows: Tensor, ids: Tensor, gradient: Tensor) -> Tensor:
-        """As Adagrad's step."""
+        """Adagrad's update."""
         total = self.state[f"{name}.sum"]
         new_total = total[ids].addcmul_(gradient, gradient)
         total[ids] = new_total
@@ -90,7 +91,7 @@ class AdagradRows(Rows):
 
 
 class Optimizer:
-    """Dense parameters by optimizers as torch has them, sparse ones by rows."""
+    """Torch's optimizers for dense parameters, one by rows for sparse ones."""
 
     def __init__(
         self, dense: Parameters, optimizers: Sequence[torch.optim.Optimizer], rows: Rows
@@ -108,20 +109,20 @@ class Optimizer:
 
     @torch.no_grad()
     def step(self, learning_rate: float) -> None:
-        """Change the weights by their gradients, and forget these."""
+        """Update the weights and reset the gradients."""
         for optimizer in self._optimizers:
             for group in optimizer.param_groups:
                 group["lr"] = learning_rate
             optimizer.step()
-        # Torch's fused optimizers change weights without a trace; who keeps something made of
-        # the weights, as our kernels do, must be able to see it.
+        # Torch's fused optimizers do not change the version of a tensor, by which our kernels
+        # know that their packed weights are out of date.
         torch.autograd.graph.increment_version(self._dense.values())
         self._rows.step(learning_rate)
         for parameter in (*self._dense.values(), *self._rows.parameters.values()):
             parameter.grad = None
 
     def state(self) -> dict[str, Tensor]:
-        """All that later steps depend on, by parameter and part."""
+        """Everything that later steps depend on, by parameter and part."""
         dense = {
             f"{name}.{part}": tensor
             for name, parameter in self._dense.items()
@@ -130,7 +131,7 @@ class Optimizer:
         return dense | self._rows.state
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
-        """Go on as the optimizer would that gave this state."""
+        """Continue from what `state` gave."""
         for name, tensor in self._rows.state.items():
             tensor.copy_(state[name])
         for name, parameter in self._dense.items():
@@ -147,7 +148,7 @@ class Optimizer:
 def build_adamw(
     dense: Parameters, sparse: Parameters, *, betas: tuple[float, float], weight_decay: float
 ) -> Optimizer:
-    """AdamW; weights that are matrices decay, biases do not."""
+    """AdamW with weight decay of matrices, not of biases."""
     optimizer = _adamw(dense, betas, weight_decay)
     return Optimizer(dense, [optimizer], AdamWRows(sparse, betas, weight_decay))
 
@@ -182,7 +183,7 @@ def _adamw(
 
 def build_adagrad(dense: Parameters, sparse: Parameters, *, initial_sum: float = 1.0) -> Optimizer:
     """Adagrad; sums of squares start at one, as in the original training."""
-    group = {"params": list(dense.values())}  # a group may be empty, where a head learns alone
+    group = {"params": list(dense.values())}  # may be empty, where only a head is trained
     optimizer = torch.optim.Adagrad(
         [group], lr=0.0, initial_accumulator_value=initial_sum, eps=EPSILON, fused=True
     )
@@ -190,13 +191,13 @@ def build_adagrad(dense: Parameters, sparse: Parameters, *, initial_sum: float =
 
 
 def build_adadelta(dense: Parameters, *, rho: float) -> Optimizer:
-    """Adadelta, which none of our sparse parameters need."""
+    """Adadelta, for dense parameters only."""
     optimizer = torch.optim.Adadelta([{"params": list(dense.values())}], lr=0.0, rho=rho)
     return Optimizer(dense, [optimizer], AdagradRows({}, 0.0))
 
 
-def clip_gradients(parameters: Iterable[nn.Parameter], longest: float) -> float:
-    """Scale all gradients to a joint length of at most `longest`; gives the length before."""
+def clip_gradients(parameters: Iterable[nn.Parameter], max_norm: float) -> float:
+    """Scale all gradients to a total norm of at most `max_norm`; returns the norm before."""
     gradients = []
     for parameter in parameters:
         if parameter.grad is not None and parameter.grad.is_sparse:
@@ -204,23 +205,22 @@ def clip_gradients(parameters: Iterable[nn.Parameter], longest: float) -> float:
             gradients.append(parameter.grad.values())
         elif parameter.grad is not None:
             gradients.append(parameter.grad)
-    length = float(torch.nn.utils.get_total_norm(gradients))
-    if longest < length < math.inf:
+    norm = float(torch.nn.utils.get_total_norm(gradients))
+    if max_norm < norm < math.inf:
         for gradient in gradients:
-            gradient.mul_(longest / length)
-    return length
+            gradient.mul_(max_norm / norm)
+    return norm
 
 
 def scheduled_rate(
     step: int, n_planned: int | None, *, highest: float, n_warmup: int, decay: Decay
 ) -> float:
-    """The learning rate of a step (from 0) of a run of so many, if that is known."""
+    """The learning rate of a step, from 0; it does not decay while the run's length is unknown."""
     rate = highest * min(1.0, (step + 1) / max(1, n_warmup))
     if decay == "constant" or n_planned is None or step < n_warmup:
         return rate
-    # What remains of the run after this step; the last step still moves.
-    done = min(1.0, (step - n_warmup) / max(1, n_planned - n_warmup))
-    left = 1 - done
+    # The fraction of the run that is left at this step: above zero at the last step.
+    left = 1 - min(1.0, (step - n_warmup) / max(1, n_planned - n_warmup))
     if decay == "late":
-        return rate * min(1.0, left / LATE_SHARE)
+        return rate * min(1.0, left / LATE_FRACTION)
     return rate * (left if decay == "linear" else (1 - math.cos(math.pi * left)) / 2)
