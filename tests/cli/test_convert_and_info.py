@@ -5,6 +5,7 @@ import h5py
 import numpy as np
 
 from elmo import Elmo
+from elmo.network import kernels
 
 
 def datasets(path):
@@ -66,6 +67,7 @@ def test_info_tells_a_program_what_a_model_is(run, official, bilm):
     assert told["n_parameters"] == bilm.n_parameters
     assert (told["n_layers"], told["output_dim"]) == (3, 16)
     assert told["lstm.dim"] == 16
+    assert told["kernels"] == kernels.describe()
 
 
 def test_info_tells_a_reader_a_line_a_fact(run, official, tmp_path):

@@ -9,6 +9,7 @@ from typing import Any
 
 from elmo.models import formats
 from elmo.models.identity import file_hash
+from elmo.network import kernels
 from elmo.settings import to_mapping
 
 
@@ -31,6 +32,7 @@ def describe(
         "n_layers": config.lstm.n_layers + 1,
         "output_dim": config.output_dim,
         "n_output_words": None if model.vocabulary is None else len(model.vocabulary),
+        "kernels": kernels.describe(),
         "mixes": [mix.name for mix in model.mixes],
         **dict(_flatten(to_mapping(config), "")),
     }
