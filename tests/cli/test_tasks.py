@@ -87,7 +87,7 @@ def test_broken_data_are_named_by_file_and_line_and_leave_nothing(refused, workp
 
 
 def test_a_folder_without_a_task_model_is_refused(refused, workplace):
-    assert "name the folder that `elmo train` wrote" in refused("predict", workplace, "-")
+    assert "expected the folder of a trained task model" in refused("predict", workplace, "-")
 
 
 def test_the_help_lists_every_task(run):
