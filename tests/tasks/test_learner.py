@@ -12,8 +12,9 @@ import pytest
 import torch
 
 from elmo.errors import CheckpointError, ConfigError, DataError, ElmoError
-from elmo.tasks.batches import draw_fraction, training_batches
+from elmo.tasks.learner import training_batches
 from elmo.tasks.saved import open_task
+from elmo.tasks.train import draw_fraction
 from elmo.training.budget import Budget
 from elmo.training.distributed import one_process
 from elmo.training.metrics import read_metrics

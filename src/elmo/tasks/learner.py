@@ -11,12 +11,12 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from elmo.errors import DataError
 from elmo.settings import to_mapping
-from elmo.tasks.batches import training_batches
 from elmo.tasks.config import OptimizerConfig, TaskConfig
 from elmo.tasks.saved import TrainedTask
 from elmo.training.distributed import Processes
@@ -36,6 +36,9 @@ from elmo.training.optimizers import (
     clip_gradients,
 )
 from elmo.training.plots import ScorePlot
+
+# Relative noise of lengths before sorting, so that batches differ from epoch to epoch.
+LENGTH_NOISE = 0.1
 
 
 class TaskLearner:
@@ -179,3 +182,15 @@ def _build_optimizer(config: OptimizerConfig, parameters: Parameters) -> Optimiz
         return build_adadelta(parameters, rho=config.beta2)
     # AdamW without decay is Adam.
     return build_adamw(parameters, {}, betas=(config.beta1, config.beta2), weight_decay=0.0)
+
+
+def training_batches(
+    lengths: Sequence[int], batch_size: int, *, seed: int, epoch: int
+) -> list[list[int]]:
+    """The examples of an epoch in batches of similar length, in random order."""
+    random = np.random.default_rng((seed, epoch))
+    noisy = np.asarray(lengths) * (1 + random.uniform(-LENGTH_NOISE, LENGTH_NOISE, len(lengths)))
+    # Examples of equal length in random order; noise does not change a length of zero.
+    order = np.lexsort((random.permutation(len(lengths)), noisy)).tolist()
+    batches = [order[start : start + batch_size] for start in range(0, len(order), batch_size)]
+    return [batches[k] for k in random.permutation(len(batches))]

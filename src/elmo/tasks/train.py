@@ -4,17 +4,18 @@ In: a task, its settings, the paths of its data, a biLM and word vectors if they
 folder of the run, with its model, and its result.
 """
 
+from collections.abc import Hashable, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from elmo.api import Elmo
 from elmo.models import ENGLISH, model_folder
 from elmo.models.identity import file_hash
 from elmo.settings import to_mapping
-from elmo.tasks.batches import draw_fraction
 from elmo.tasks.config import TaskConfig
 from elmo.tasks.inputs import TokenVectors
 from elmo.tasks.layer_cache import LayerSource
@@ -97,6 +98,15 @@ def build_trained(
     vocabularies = task.vocabularies(examples, config)
     model = task.build(config, TokenVectors(config, words, source), vocabularies)
     return TrainedTask(task, config, vocabularies, model)
+
+
+def draw_fraction(groups: Sequence[Hashable], fraction: float, seed: int) -> list[int]:
+    """The numbers of the examples of a sampled fraction of the groups, at least one group."""
+    distinct = list(dict.fromkeys(groups))
+    n_drawn = max(1, round(fraction * len(distinct)))
+    drawn = np.random.default_rng((seed, 0)).permutation(len(distinct))[:n_drawn].tolist()
+    kept = {distinct[k] for k in drawn}
+    return [number for number, group in enumerate(groups) if group in kept]
 
 
 def _cache_layers(
