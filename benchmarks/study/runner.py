@@ -241,9 +241,9 @@ def _stopping(max_minutes: float | None) -> Iterator[None]:
             os.kill(os.getpid(), signal.SIGTERM)
             seconds = SECONDS_BETWEEN_SIGNALS
 
-    if max_minutes is not None:
-        threading.Thread(target=send_signals, args=(60 * max_minutes,), daemon=True).start()
     try:
+        if max_minutes is not None:
+            threading.Thread(target=send_signals, args=(60 * max_minutes,), daemon=True).start()
         yield
     finally:
         while not is_over.is_set():
