@@ -310,6 +310,7 @@ def test_batch_sizes_that_do_not_fit_are_refused(batch_sizes):
         kernels.run_layers(case.layers, rows, [None, None], batch_sizes, states)
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc, to see how much is in use")
 def test_memory_that_cannot_be_had_is_a_memory_error():
     program = (
         "import resource, torch\n"
@@ -325,14 +326,14 @@ def test_memory_that_cannot_be_had_is_a_memory_error():
         "    resource.setrlimit(resource.RLIMIT_AS, (used + 700 * 2**20,) * 2)\n"
         "    try:\n"
         "        run_layers([layer], [rows], [None], [n], [state])\n"
-        "    except (MemoryError, RuntimeError) as error:\n"
-        "        print(type(error).__name__)\n"
+        "    except MemoryError as error:\n"
+        "        print(error)\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.split() in (["MemoryError"], ["RuntimeError"])  # ours, or torch's own
+    assert done.stdout.startswith("elmo_run_forward: no memory")
 
 
 def test_the_callers_state_is_left_alone():
