@@ -204,23 +204,41 @@ def test_no_gradient_makes_no_update():
     assert orthogonalize(torch.zeros(1, 4, 6)).float().abs().max() == 0
 
 
-def test_muon_moves_each_block_as_if_it_were_alone_standing_or_lying():
+def test_muon_moves_each_block_as_if_it_were_alone_tall_or_wide():
     torch.manual_seed(0)
     blocks = [torch.randn(12, 5) for _ in range(4)]
     slopes = [torch.randn(12, 5) * 10**number for number in range(4)]
     together = {"w": torch.nn.Parameter(torch.cat(blocks))}
     alone = {str(n): torch.nn.Parameter(block.clone()) for n, block in enumerate(blocks)}
-    lying = {str(n): torch.nn.Parameter(block.T.clone()) for n, block in enumerate(blocks)}
-    optimizers = muon(together, n_blocks={"w": 4}), muon(alone), muon(lying)
+    wide = {str(n): torch.nn.Parameter(block.T.clone()) for n, block in enumerate(blocks)}
+    optimizers = muon(together, n_blocks={"w": 4}), muon(alone), muon(wide)
     for _ in range(3):
         together["w"].grad = torch.cat(slopes)
         for number, slope in enumerate(slopes):
             alone[str(number)].grad = slope.clone()
-            lying[str(number)].grad = slope.T.clone()
+            wide[str(number)].grad = slope.T.clone()
         for optimizer in optimizers:
             optimizer.step(0.1)
     torch.testing.assert_close(together["w"], torch.cat(list(alone.values())))
-    torch.testing.assert_close(together["w"], torch.cat([each.T for each in lying.values()]))
+    torch.testing.assert_close(together["w"], torch.cat([each.T for each in wide.values()]))
+
+
+@pytest.mark.skipif(not hasattr(torch.optim, "Muon"), reason="torch before 2.9 has no Muon")
+def test_muon_moves_a_matrix_as_torchs_own_does():
+    torch.manual_seed(0)
+    ours = {"w": torch.nn.Parameter(torch.randn(24, 40))}
+    theirs = torch.nn.Parameter(ours["w"].detach().clone())
+    optimizer = muon(ours)
+    reference = torch.optim.Muon(
+        [theirs], lr=0.1, weight_decay=0.1, momentum=0.95, adjust_lr_fn="match_rms_adamw"
+    )
+    for _ in range(5):
+        ours["w"].grad = torch.randn(24, 40)
+        theirs.grad = ours["w"].grad.clone()
+        optimizer.step(0.1)
+        reference.step()
+    # Torch iterates in bfloat16, which has eight bits.
+    torch.testing.assert_close(ours["w"], theirs, atol=5e-3, rtol=0)
 
 
 def test_muons_updates_are_as_large_as_adamws():

@@ -33,20 +33,20 @@ class Matrix:
 
     @property
     def block_shape(self) -> tuple[int, int]:
-        """(M, N) of a block, lying."""
+        """(M, N) of a block as a wide matrix."""
         rows, columns = self.weight.shape
         rows //= self.n_blocks
         return min(rows, columns), max(rows, columns)
 
     @property
-    def is_standing(self) -> bool:
+    def is_tall(self) -> bool:
         """Whether a block has more rows than columns."""
         return len(self.weight) // self.n_blocks > self.weight.shape[1]
 
     def blocks(self, values: Tensor) -> Tensor:
-        """Values like the weight's as a view of its blocks, lying: (K, M, N)."""
+        """Values like the weight's as a view of its blocks, each wide: (K, M, N)."""
         blocks = values.view(self.n_blocks, -1, values.shape[1])
-        return blocks.transpose(1, 2) if self.is_standing else blocks
+        return blocks.transpose(1, 2) if self.is_tall else blocks
 
 
 class Muon(torch.optim.Optimizer):
@@ -88,9 +88,9 @@ class Muon(torch.optim.Optimizer):
             return
         rate *= self._every
         ahead = torch._foreach_lerp(gradients, means, momentum)  # Nesterov's
-        lying = _join(matrix.blocks(each) for matrix, each in zip(matrices, ahead, strict=True))
-        updates = orthogonalize(lying)  # (K, M, N)
-        scale = rate * UPDATE_SCALE * lying.shape[2] ** 0.5
+        wide = _join(matrix.blocks(each) for matrix, each in zip(matrices, ahead, strict=True))
+        updates = orthogonalize(wide)  # (K, M, N)
+        scale = rate * UPDATE_SCALE * wide.shape[2] ** 0.5
         if weight_decay:
             torch._foreach_mul_(weights, 1 - rate * weight_decay)
         parts = torch.split(updates, [matrix.n_blocks for matrix in matrices])
