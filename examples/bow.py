@@ -6,7 +6,7 @@ from elmo import Elmo
 from elmo.inference import Embedded
 
 SENTENCES = {
-    "theatre": [
+    "theater": [
         "I took a bow.",
         "The actors took a bow at the end.",
         "The singer took another bow and the crowd cheered.",
@@ -37,11 +37,8 @@ def main(model: Elmo) -> None:
     """Print each sentence with the one whose "bow" has the nearest vector."""
     senses = [sense for sense, sentences in SENTENCES.items() for _ in sentences]
     embedded = model.embed([text for sentences in SENTENCES.values() for text in sentences])
-    positions = [sentence.tokens.index("bow") for sentence in embedded]
-    shown = [show(e.tokens, position) for e, position in zip(embedded, positions, strict=True)]
-    similarity = cosines(vectors_of(embedded, positions, "top"))
-    np.fill_diagonal(similarity, -np.inf)  # a word is not its own neighbor
-    nearest = similarity.argmax(1)
+    shown = [mark(sentence.tokens) for sentence in embedded]
+    similarity, nearest = find_nearest(embedded, "top")
 
     print(
         f"\nOne word in {len(shown)} sentences, each with the sentence where its vector is nearest"
@@ -51,23 +48,34 @@ def main(model: Elmo) -> None:
         if i == 0 or sense != senses[i - 1]:
             print(f"\n{sense}")
         print(f"  {shown[i]:52} {similarity[i, nearest[i]]:.2f}  {shown[nearest[i]]}")
-    n_same = sum(senses[i] == senses[k] for i, k in enumerate(nearest))
+    n_same = count_same(senses, nearest)
     n_by_chance = sum((senses.count(sense) - 1) / (len(senses) - 1) for sense in senses)
-    alone = cosines(vectors_of(embedded, positions, 0)).min()
+    alone = cosines(bow_vectors(embedded, 0)).min()
     print(f"\n{n_same} of {len(senses)} have the nearest neighbor under the same heading", end="")
     print(f" (by chance: {n_by_chance:.0f}).")
     print(f"Without context (layer 0) all vectors are equal: cosine {alone:.2f}.")
 
 
-def vectors_of(embedded: list[Embedded], positions: list[int], layer: str | int) -> np.ndarray:
-    """The vector of one word of each sentence, (sentences, dimensions)."""
-    pairs = zip(embedded, positions, strict=True)
-    return np.stack([sentence.vectors(layer)[position] for sentence, position in pairs])
+def find_nearest(embedded: list[Embedded], layer: str | int) -> tuple[np.ndarray, np.ndarray]:
+    """Cosines of all pairs of sentences' bows, and the nearest other sentence of each."""
+    similarity = cosines(bow_vectors(embedded, layer))
+    np.fill_diagonal(similarity, -np.inf)  # a word is not its own neighbor
+    return similarity, similarity.argmax(1)
 
 
-def show(tokens: list[str], position: int) -> str:
-    """A sentence with one word marked."""
-    return " ".join(f"[{word}]" if k == position else word for k, word in enumerate(tokens))
+def count_same(senses: list[str], nearest: np.ndarray) -> int:
+    """How many sentences have the nearest one under the same heading."""
+    return sum(senses[i] == senses[k] for i, k in enumerate(nearest))
+
+
+def bow_vectors(embedded: list[Embedded], layer: str | int) -> np.ndarray:
+    """The vector of "bow" in each sentence, (sentences, dimensions)."""
+    return np.stack([each.vectors(layer)[each.tokens.index("bow")] for each in embedded])
+
+
+def mark(tokens: list[str]) -> str:
+    """A sentence with its "bow" in brackets."""
+    return " ".join(f"[{word}]" if word == "bow" else word for word in tokens)
 
 
 def cosines(vectors: np.ndarray) -> np.ndarray:

@@ -22,7 +22,7 @@ from elmo.inference import Embedded
 
 WORD = "bow"
 SENTENCES = {
-    "theatre": [
+    "theater": [
         "I took a bow.",
         "The actors took a bow at the end.",
         "The singer took another bow and the crowd cheered.",
@@ -50,7 +50,7 @@ SENTENCES = {
 SENSES = [sense for sense, sentences in SENTENCES.items() for _ in sentences]
 # Colors for the color-blind (Okabe and Ito), each with a marker.
 LOOKS = {
-    "theatre": ("#0072b2", "o"),
+    "theater": ("#0072b2", "o"),
     "archery": ("#d55e00", "s"),
     "music": ("#009e73", "^"),
     "ship": ("#cc79a7", "D"),
