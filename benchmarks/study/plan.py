@@ -239,11 +239,11 @@ VARIANTS = {
     ),
     "no-glove": Variant("ELMo without GloVe", ("words=none",), has_glove=False),
     "random-words": Variant(
-        "no ELMo, random words for GloVe", ("words.is_trained=true",), False, False
+        "no ELMo, random vectors instead of GloVe", ("words.is_trained=true",), False, False
     ),
-    "warm": Variant("state warm", ("elmo.state=warm",)),
-    "carry": Variant("state carried on", ("elmo.state=carry",)),
-    "tuned": Variant("ELMo tuned on the task's text", is_tuned=True),
+    "warm": Variant("warm state", ("elmo.state=warm",)),
+    "carry": Variant("carried state", ("elmo.state=carry",)),
+    "tuned": Variant("ELMo fine-tuned on the task's text", is_tuned=True),
     "perplexity-127": Variant("ELMo of a biLM of perplexity 127.5", weights="bfe9e0f"),
     "perplexity-91": Variant("ELMo of a biLM of perplexity 91.2", weights="b4bd53b"),
 }
@@ -272,13 +272,13 @@ SHARE_VARIANTS = tuple(
 TABLE1_TASKS = ("wikigold", "nli", "sick", "sentiment", "ner", "srl", "ontogum", "squad", "coref")
 TABLES = {
     "table1": "Table 1: with and without ELMo",
-    "table2": "Table 2: which layers",
-    "table3": "Table 3: where",
+    "table2": "Table 2: layers",
+    "table3": "Table 3: position",
     "ablations": "Ablations",
-    "figure1": "Figure 1: how much data, how many epochs",
+    "figure1": "Figure 1: amount of data, number of epochs",
     "longer": "Twice the epochs without ELMo",
     "finetuning": "Fine-tuning the biLM on the task's text",
-    "bilms": "What a better biLM brings",
+    "bilms": "Better biLMs",
 }
 
 

@@ -137,5 +137,5 @@ def _mixes(results: Results) -> Figure | None:
     names = ["characters", *(f"layer {number}" for number in range(1, n_layers))]
     axes.set_xticks(range(n_layers), names)
     axes.set_yticks(range(len(found)), [name for name, *_ in found])
-    figure.colorbar(image, label="share in the mix")
+    figure.colorbar(image, label="layer weight")
     return figure

@@ -1,6 +1,6 @@
 """docs/results.md and its pictures, from the files of runs.
 
-In: a folder of results; findings.md for what they say. Out: DOCS/results.md, DOCS/results/*.png,
+In: a folder of results; findings.md, the summary. Out: DOCS/results.md, DOCS/results/*.png,
 and the files themselves in DOCS/results/runs, so that the same command with that folder writes the
 same page again.
 """
@@ -17,80 +17,79 @@ from elmo.errors import DataError
 INTRODUCTION = """\
 # Results
 
-The paper's tables, measured here: small task models on two CPU cores, open data in place of what is
-licensed, and a biLM of this project. Scores are in percent, of dev data unless said otherwise, as
-the mean ± standard deviation over seeds; one number is one seed. *Less error* is the gain's share
-of what the baseline gets wrong, the paper's relative error reduction. Both have the same GloVe
-vectors, sizes, epochs and settings, ELMo aside. The paper's numbers are of other data and larger
-models: what can be compared is the direction and the size of a gain, not the score.
+The tables of the ELMo paper, measured with small task models on two CPU cores, open data instead of
+licensed data, and the English model of this package. Scores are percentages on dev data unless
+stated otherwise: the mean ± standard deviation over seeds, or the score of one seed. *Error
+reduction* is the gain divided by the error of the baseline, as in the paper. Both models have the
+same GloVe vectors, sizes, epochs and settings, except for ELMo. The paper uses other data and
+larger models, so compare the direction and size of gains, not scores.
 
-`python -m benchmarks.study run` made these runs, and `python -m benchmarks.study report
-docs/results/runs` this page, of their files in `docs/results/runs`."""
+`python -m benchmarks.study run` made the runs in `docs/results/runs`, and
+`python -m benchmarks.study report docs/results/runs` wrote this page from them."""
 
-# What a reader makes of the tables, written by hand.
+# The summary, written by hand.
 FINDINGS = Path(__file__).with_name("findings.md")
 
 SECTIONS: list[tuple[str, str, str | None, Callable[[Results], list[str]]]] = [
     (
         "Table 1: with and without ELMo",
-        "Dev data, by which training was stopped:",
+        "Dev data, used for early stopping:",
         "table1",
         lambda results: tables.table_1(results, "scores"),
     ),
     (
         "",
-        "Test data, where there is such, with the same models:",
+        "Test data, where available, with the same models:",
         None,
         lambda results: tables.table_1(results, "test_scores"),
     ),
-    ("", "Further data, with the same models:", None, tables.further_data),
+    ("", "Other test data, with the same models:", None, tables.further_data),
     (
-        "Table 2: which layers",
-        "The last layer alone, or a learned mix of all with a penalty λ on its weights.",
+        "Table 2: layers",
+        "The last layer only, or a learned mix of all layers with penalty λ on its weights.",
         "table2",
         tables.table_2,
     ),
     (
-        "Table 3: where",
-        "Beside the words at the input, beside what the task's own LSTM gives, or both.",
+        "Table 3: position",
+        "ELMo concatenated to the word vectors (input), to the output of the task's LSTM, or both.",
         "table3",
         tables.table_3,
     ),
-    ("Ablations", "What is left when a part is taken away.", "ablations", tables.ablations),
+    ("Ablations", "Parts removed or replaced, one at a time.", "ablations", tables.ablations),
     (
-        "Figure 1: how much data, how many epochs",
-        "A share of the training data, drawn by the seed; smaller shares are read in more epochs.",
+        "Figure 1: amount of data, number of epochs",
+        "Random parts of the training data; smaller parts are trained for more epochs.",
         "figure1",
         tables.figure_1,
     ),
     ("", "With all training data:", None, tables.epochs_to_equal),
     (
         "Twice the epochs without ELMo",
-        "Where a baseline still rose in its last epochs: in brackets what ELMo gains over the one "
-        "of twice the epochs, itself with as many as in Table 1.",
+        "For baselines that still improved in their last epochs. In parentheses: the gain of ELMo, "
+        "trained as in Table 1, over the longer baseline.",
         None,
         tables.longer,
     ),
     (
         "Figure 2: learned mixes",
-        "Softmax of the mix's weights, mean over seeds: which layers a task takes, and where.",
+        "Layer weights after the softmax, mean over seeds.",
         "figure2",
         tables.figure_2,
     ),
     (
         "Fine-tuning the biLM on the task's text",
-        "One epoch on the training text; perplexity is of the dev text, mean of both directions.",
+        "One epoch on the training text; perplexity of the dev text, mean of both directions.",
         "finetuning",
         tables.finetuning,
     ),
     (
-        "What a better biLM brings",
-        "The package's biLM as it was shipped at first, then, and now; in brackets gain and less "
-        "error.",
+        "Better biLMs",
+        "Three versions of the package's English model; in parentheses gain and error reduction.",
         None,
         tables.bilms,
     ),
-    ("What was run", "", None, tables.settings_of_runs),
+    ("Runs", "", None, tables.settings_of_runs),
 ]
 
 
@@ -133,9 +132,9 @@ def _closing(results: Results, bilm_sha256: str) -> list[str]:
     missing = [run.key for run in RUNS if run.key not in done]
     hours = sum(run["seconds"] for run in results.runs) / 3600
     n_tuned = len({run["bilm_sha256"] for run in results.runs if run["variant"] == "tuned"})
-    lines = [f"{len(done)} runs, {hours:.1f} hours. The biLM's hash: `{bilm_sha256[:16]}`."]
+    lines = [f"{len(done)} runs, {hours:.1f} hours. Hash of the biLM: `{bilm_sha256[:16]}`."]
     if n_tuned:
-        lines.append(f"{n_tuned} more are tuned from it.")
+        lines.append(f"{n_tuned} more biLMs are fine-tuned from it.")
     if missing:
-        lines.append(f"{len(missing)} planned runs are not made yet.")
+        lines.append(f"{len(missing)} planned runs have not been run yet.")
     return lines

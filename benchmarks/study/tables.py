@@ -70,8 +70,8 @@ def table_1(results: Results, part: str) -> list[str]:
                 " / ".join(map(str, n_seeds)),
             ]
         )
-    header = ["task", "score", "no ELMo", "ELMo", "gain / less error"]
-    return markdown([*header, "the paper's test", "its gain / less error", "seeds"], rows)
+    header = ["task", "score", "no ELMo", "ELMo", "gain / error reduction"]
+    return markdown([*header, "paper, test data", "its gain / error reduction", "seeds"], rows)
 
 
 def further_data(results: Results) -> list[str]:
@@ -87,7 +87,7 @@ def further_data(results: Results) -> list[str]:
             if any(cells):
                 gained = _gain_shown(*cells)
                 rows.append([STUDIED[task].title, f"`{name}`", *map(shown, cells), gained])
-    return markdown(["trained on", "measured with", "no ELMo", "ELMo", "gain / less error"], rows)
+    return markdown(["trained on", "tested on", "no ELMo", "ELMo", "gain / error reduction"], rows)
 
 
 def table_2(results: Results) -> list[str]:
@@ -162,7 +162,7 @@ def figure_1(results: Results) -> list[str]:
                     _gain_shown(before, after),
                 ]
             )
-    header = ["task", "training data", "examples", "no ELMo", "ELMo", "gain / less error"]
+    header = ["task", "training data", "examples", "no ELMo", "ELMo", "gain / error reduction"]
     return markdown(header, rows)
 
 
@@ -186,7 +186,7 @@ def epochs_to_equal(results: Results) -> list[str]:
         bests = [str(other["best_epoch"]) for other, _ in pairs]
         reached = [NOTHING if first is None else str(first) for first in firsts]
         rows.append([STUDIED[task].title, ", ".join(bests), ", ".join(reached)])
-    header = ["task", "best epoch without ELMo, by seed", "ELMo is as good after epoch"]
+    header = ["task", "best epoch without ELMo, by seed", "epoch in which ELMo reaches that score"]
     return markdown(header, rows)
 
 
@@ -218,7 +218,7 @@ def figure_2(results: Results) -> list[str]:
     rows = [[name, *(f"{x:.2f}" for x in shares), f"{gamma:.2f}"] for name, shares, gamma in found]
     n_layers = len(found[0][1]) if found else 0
     names = ["characters", *(f"layer {number}" for number in range(1, n_layers))]
-    return markdown(["task, place", *names, "gamma"], rows)
+    return markdown(["task, position", *names, "gamma"], rows)
 
 
 def finetuning(results: Results) -> list[str]:
@@ -247,8 +247,8 @@ def finetuning(results: Results) -> list[str]:
                 _gain_shown(without, after),
             ]
         )
-    header = ["task", "perplexity", "the paper's", "no ELMo", "ELMo", "tuned ELMo"]
-    return markdown([*header, "gain / less error by ELMo", "by tuned ELMo"], rows)
+    header = ["task", "perplexity", "in the paper", "no ELMo", "ELMo", "fine-tuned ELMo"]
+    return markdown([*header, "gain / error reduction by ELMo", "by fine-tuned ELMo"], rows)
 
 
 def bilms(results: Results) -> list[str]:
@@ -295,5 +295,5 @@ def settings_of_runs(results: Results) -> list[str]:
                 f"{mean(run['seconds'] for run in runs) / 60:.1f}",
             ]
         )
-    header = ["task", "train / dev examples", "settings", "epochs at most, patience", "minutes"]
+    header = ["task", "train / dev examples", "settings", "maximum epochs, patience", "minutes"]
     return markdown(header, rows)

@@ -1,8 +1,8 @@
 """The fenced blocks of README and docs/: what they hold, and how they are run.
 
 A page is a script: its `python` blocks and the quick `elmo` lines of its `sh` blocks run in their
-order, in one namespace and one folder. A block whose first line is "# not run in the tests: why" is
-not run; its `elmo` lines are still read by the command line.
+order, in one namespace and one folder. A block after `<!-- not run in the tests: why -->`, which the
+site does not show, is not run; its `elmo` lines are still read by the command line.
 """
 
 import ast
@@ -20,7 +20,6 @@ from elmo.cli.main import cli
 ROOT = Path(__file__).parent.parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 SHIPPED_MODEL = Path(elmo.__file__).parent / "models" / "english" / "config.json"
-NOT_RUN = "# not run in the tests: "
 # Verbs that take a moment with a tiny model.
 QUICK = ("embed", "score", "index", "neighbors", "evaluate", "export-static", "convert", "info")
 # Libraries of the extras; a page that imports one is skipped where it is absent.
@@ -46,17 +45,22 @@ class Block:
     language: str
     text: str
     line: int
+    not_run: str = ""  # why
 
     @property
     def is_run(self) -> bool:
-        return not self.text.startswith(NOT_RUN)
+        return not self.not_run
 
 
 def blocks_of(page: Path) -> list[Block]:
     """All fenced blocks of a page."""
     text = page.read_text(encoding="utf-8")
-    found = re.finditer(r"^```(\S*)\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL)
-    return [Block(m[1], m[2], text.count("\n", 0, m.start(2)) + 1) for m in found]
+    found = re.finditer(
+        r"(?:^<!-- not run in the tests: (.*) -->\n)?^```(\S*)\n((?s:.*?))^```$",
+        text,
+        flags=re.MULTILINE,
+    )
+    return [Block(m[2], m[3], text.count("\n", 0, m.start(3)) + 1, m[1] or "") for m in found]
 
 
 def commands_of(block: Block) -> list[list[str]]:

@@ -23,11 +23,15 @@ def site(tmp_path_factory):
 
 
 class Loaded(HTMLParser):
-    """The addresses that a browser fetches by itself when it opens a page."""
+    """The text of a page, and the addresses that a browser fetches by itself when it opens it."""
 
     def __init__(self):
         super().__init__()
         self.addresses = []
+        self.text = ""
+
+    def handle_data(self, data):
+        self.text += data
 
     def handle_starttag(self, tag, attrs):
         named = dict(attrs)
@@ -55,7 +59,22 @@ def test_the_reference_has_the_public_names_and_the_verbs(site):
     python = (site / "reference" / "python.html").read_text(encoding="utf-8")
     assert [name for name in elmo.__all__ if f'id="elmo.{name}"' not in python] == []
     adapters = (site / "reference" / "adapters.html").read_text(encoding="utf-8")
-    rooms = {path.stem for path in (ROOT / "src/elmo/adapters").glob("[!_]*.py")} - {"onnx_graph"}
-    assert [room for room in rooms if f'id="elmo.adapters.{room}.' not in adapters] == []
+    modules = {path.stem for path in (ROOT / "src/elmo/adapters").glob("[!_]*.py")} - {"onnx_graph"}
+    assert [name for name in modules if f'id="elmo.adapters.{name}.' not in adapters] == []
     command_line = (site / "reference" / "command-line.html").read_text(encoding="utf-8")
     assert [verb for verb in VERBS if f'id="elmo-{verb}"' not in command_line] == []
+
+
+def test_pages_show_no_remarks_for_the_tests(site):
+    for page in site.rglob("*.html"):
+        reader = Loaded()
+        reader.feed(page.read_text(encoding="utf-8"))
+        assert "not run in the tests: " not in reader.text.replace("not run in the tests: why", "")
+
+
+def test_pages_can_be_edited_and_name_the_copyright_holder(site):
+    for name in ("index", "tutorial", "models/english"):
+        text = (site / f"{name}.html").read_text(encoding="utf-8")
+        assert f"/edit/main/docs/{name}.md" in text
+        assert "Copyright" in text
+        assert "elmo-torch authors" in text

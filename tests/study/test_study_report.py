@@ -185,3 +185,13 @@ def test_a_report_of_nothing_is_refused_with_a_line(tmp_path, monkeypatch, capsy
         f"{tmp_path}: no results, expected runs/*.json; run the study first\n"
     )
     assert not list(tmp_path.iterdir())
+
+
+def test_the_summary_of_the_published_results_has_the_numbers_of_table_1():
+    page = (Path(__file__).parents[2] / "docs/results.md").read_text(encoding="utf-8")
+    summary, _, tables = page.partition("## Table 1")
+    reductions = re.findall(r"/ ([\d.]+) %.*/ ([\d.]+) %", tables)
+    dev, test = reductions[:8], reductions[8:16]
+    for row in re.findall(r"^\| [^|]+ \| ([\d.]+) \| ([\d.]+) \| ([\d.]+) \|$", summary, re.M):
+        assert any((row[0], row[2]) == pair for pair in dev), row
+        assert any((row[1], row[2]) == pair for pair in test), row
