@@ -22,7 +22,7 @@ def workplace(tmp_path_factory):
         bilm = build_bilm(TINY_OPTIONS, random_weights(TINY_OPTIONS, seed))
         Elmo(Model(bilm)).save(folder / f"bilm-{seed}")
     (folder / NER.file_name).write_text(NER.content, encoding="utf-8")
-    sets = [word for entry in (*NER.sets, "train.n_epochs=15") for word in ("--set", entry)]
+    sets = [word for entry in (*NER.sets, "train.n_epochs=30") for word in ("--set", entry)]
     with pytest.raises(SystemExit):
         main([*map(str, train(folder)), *sets])
     return folder
@@ -95,3 +95,15 @@ def test_the_help_lists_every_task(run):
 
     shown = " ".join(run("train", "--help").out.split())
     assert f"Tasks: {', '.join(TASKS)}." in shown
+
+
+def test_a_run_ends_after_its_steps_and_trains_the_bilm_if_asked(run, workplace):
+    sets = [word for entry in NER.sets for word in ("--set", entry)]
+    limits = ("--max-steps", "4", "--fine-tune", "--set", "fine_tune.n_frozen_epochs=0")
+    assert run(*train(workplace, out="tuned"), *sets, *limits).code == 0
+    result = json.loads((workplace / "tuned" / "result.json").read_text())
+    assert result["n_steps"] == 4
+    assert run("evaluate", workplace / "tuned", workplace / NER.file_name).code == 0
+    other = Elmo.load(workplace / "tuned" / "model" / "bilm").bilm.state_dict()
+    first = Elmo.load(workplace / "bilm-1").bilm.state_dict()
+    assert any(not other[name].equal(first[name]) for name in first)

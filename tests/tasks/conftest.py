@@ -66,10 +66,11 @@ def trained(bilm_folder, tmp_path_factory):
     return trained
 
 
-def train_tiny(tiny, sets, folder, name, *, has_elmo=True, **more):
+def train_tiny(tiny, sets, folder, name, *, has_elmo=True, is_fine_tuned=False, **more):
     task = find_task(tiny.name)
     file_sets = [s for s in tiny.sets if has_elmo or not s.startswith("elmo.")]
-    config = read_config(task.defaults(), None, [*file_sets, *sets], has_elmo=has_elmo)
+    switches = {"has_elmo": has_elmo, "is_fine_tuned": is_fine_tuned}
+    config = read_config(task.defaults(), None, [*file_sets, *sets], **switches)
     path = folder / tiny.file_name
     if not path.exists():
         path.write_text(tiny.content, encoding="utf-8")

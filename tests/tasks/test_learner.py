@@ -11,6 +11,7 @@ import time
 import pytest
 import torch
 
+from elmo.api import Elmo
 from elmo.errors import CheckpointError, ConfigError, DataError, ElmoError
 from elmo.tasks.learner import training_batches
 from elmo.tasks.saved import open_task
@@ -120,6 +121,62 @@ def test_two_processes_have_the_losses_of_one_in_every_task(tmp_path, bilm_folde
         assert [line.keys() for line in numbers(one)] == [line.keys() for line in numbers(two)]
         losses = [[line["loss"] for line in numbers(run) if "loss" in line] for run in (one, two)]
         assert losses[0] == pytest.approx(losses[1], abs=1e-4), tiny.name
+
+
+TUNING = ("fine_tune.n_frozen_epochs=1", "fine_tune.learning_rate=0.01", "elmo.place=both")
+
+
+def test_the_bilm_is_trained_after_its_frozen_epochs(train, ner, tmp_path, bilm_folder):
+    start = Elmo.load(bilm_folder).bilm.state_dict()
+    for n_epochs, is_changed in ((1, False), (12, True)):
+        name = f"{n_epochs}-epochs"
+        sets = (*TUNING, f"train.n_epochs={n_epochs}", "train.patience=none")
+        result = train(ner, *sets, name=name, is_fine_tuned=True)
+        opened = open_task(tmp_path / name)
+        tensors = opened.model.tokens.source.elmo.bilm.state_dict()
+        changed = [key for key in start if not torch.equal(start[key], tensors[key])]
+        assert bool(changed) == is_changed
+        measured = opened.measure(opened.read(tmp_path / ner.file_name))
+        assert measured["f1"] == pytest.approx(result["scores"]["f1"])
+
+
+def test_fine_tuning_resumes_bit_for_bit(train, ner, tmp_path):
+    sets = (*EACH_STEP, *TUNING, "train.n_epochs=3", "train.ema_decay=0.5")
+    train(ner, *sets, name="whole", is_fine_tuned=True)
+    for n_steps in (2, 5):  # in the frozen epoch, and after it
+        budget = Budget(max_steps=n_steps)
+        train(ner, *sets, name="pieces", is_fine_tuned=True, budget=budget)
+        (tmp_path / "pieces" / "result.json").unlink()
+        shutil.rmtree(sorted((tmp_path / "pieces" / "checkpoints").iterdir())[-1])
+    train(ner, *sets, name="pieces", is_fine_tuned=True)
+    assert numbers(tmp_path / "pieces") == numbers(tmp_path / "whole")
+    assert weights(tmp_path / "pieces") == weights(tmp_path / "whole")
+
+
+@pytest.mark.parametrize(
+    ("sets", "has_elmo", "message"),
+    [((), False, "without elmo"), (("elmo.state=carry",), True, "expected fresh with fine_tune")],
+)
+def test_fine_tuning_of_nothing_or_from_a_carried_state_is_refused(
+    train, ner, sets, has_elmo, message
+):
+    with pytest.raises(ConfigError, match=message):
+        train(ner, *sets, is_fine_tuned=True, has_elmo=has_elmo)
+
+
+def test_averaged_weights_are_what_is_evaluated_and_saved(train, ner, tmp_path):
+    sets = ("train.n_epochs=12", "train.patience=none", "train.log_every=1")
+    plain = train(ner, *sets, name="plain")
+    averaged = train(ner, *sets, "train.ema_decay=0.99", name="averaged")
+    losses = [
+        [line["loss"] for line in numbers(tmp_path / name) if "loss" in line]
+        for name in ("plain", "averaged")
+    ]
+    assert losses[0] == losses[1]  # averages do not change training
+    assert plain["curve"] != averaged["curve"]
+    opened = open_task(tmp_path / "averaged")
+    measured = opened.measure(opened.read(tmp_path / ner.file_name))
+    assert measured["f1"] == pytest.approx(averaged["scores"]["f1"])
 
 
 def weights(run):

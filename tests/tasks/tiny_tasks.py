@@ -232,6 +232,7 @@ TINY_TASKS = [
         SENTENCES,
         (
             *SMALL,
+            "train.batch_size=16",  # normalization over four texts is noise
             "words.is_trained=true",
             "model.dim=12",
             "model.dropout=0",
@@ -270,6 +271,7 @@ TINY_TASKS = [
             "optimizer.learning_rate=0.007",
             "optimizer.beta2=0.999",
             "optimizer.lr_plateau_patience=none",
+            "train.ema_decay=none",  # averages of a hundred steps lag behind
         ),
         "What ran?\tA dog ran.\n\nWho sang?\tIt was Ann. She sang.\n",
     ),

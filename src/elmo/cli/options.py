@@ -82,6 +82,16 @@ set_option = click.option(
 )
 
 
+def budget_options(command: Command) -> Command:
+    """Limits of a run in time and steps."""
+    for option in (
+        click.option("--max-steps", type=int, help="Training steps, with restarts."),
+        click.option("--max-minutes", type=float, help="Training time, with restarts."),
+    ):
+        command = option(command)
+    return command
+
+
 def text_run_options(command: Command) -> Command:
     """Texts, folder, settings and budget of a run that trains on text."""
     for option in reversed(
@@ -94,8 +104,7 @@ def text_run_options(command: Command) -> Command:
             out_option,
             config_option,
             set_option,
-            click.option("--max-minutes", type=float, help="Training time, with restarts."),
-            click.option("--max-steps", type=int, help="Training steps, with restarts."),
+            budget_options,
         )
     ):
         command = option(command)

@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 
 from elmo.cli.options import (
+    budget_options,
     config_option,
     glove_option,
     model_option,
@@ -22,9 +23,11 @@ from elmo.tasks import TASKS
 @out_option
 @model_option
 @click.option("--no-elmo", is_flag=True, help="Train the same model without ELMo, as a baseline.")
+@click.option("--fine-tune", is_flag=True, help="Train the biLM too; see fine_tune in settings.")
 @glove_option
 @config_option
 @set_option
+@budget_options
 @path_option("--cache", help="Folder of ELMo layers, shared between runs.  [default: OUT/cache]")
 @click.option("--bundle", is_flag=True, help="Store a copy of the biLM with the model.")
 def train(
@@ -34,9 +37,12 @@ def train(
     out: Path,
     model: Path,
     no_elmo: bool,
+    fine_tune: bool,
     glove: Path | None,
     config: Path | None,
     sets: tuple[str, ...],
+    max_minutes: float | None,
+    max_steps: int | None,
     cache: Path | None,
     bundle: bool,
 ) -> None:
@@ -48,10 +54,12 @@ def train(
     from elmo.tasks import find_task
     from elmo.tasks.config import read_config
     from elmo.tasks.train import train_task
-    from elmo.training.distributed import join_processes
+    from elmo.training import Budget, join_processes
 
     found = find_task(task)
-    settings = read_config(found.defaults(), config, sets, has_elmo=not no_elmo)
+    settings = read_config(
+        found.defaults(), config, sets, has_elmo=not no_elmo, is_fine_tuned=fine_tune
+    )
     processes = join_processes()
     result = train_task(
         found,
@@ -63,6 +71,7 @@ def train(
         static=glove,
         cache=cache,
         bundle=bundle,
+        budget=Budget(max_steps, max_minutes),
         processes=processes,
     )
     processes.shutdown()

@@ -119,8 +119,7 @@ class PretrainLearner:
         self._trained = [*dense.values(), *sparse.values()]
         n_blocks = {f"bilm.{name}": n for name, n in self._bilm.hidden_matrices().items()}
         self._optimizer = _build_optimizer(config.optimizer, dense, sparse, n_blocks)
-        decay = config.train.ema_decay
-        self._averages = None if decay is None else Averages(dense | sparse, decay)
+        self._averages = Averages(dense | sparse, config.train.ema_decay)
 
     def step(self, step: int, learning_rate: float) -> StepResult:
         """Train on the batch of a step."""
@@ -140,8 +139,7 @@ class PretrainLearner:
         assert self._config.optimizer.max_grad_norm is not None
         norm = clip_gradients(self._trained, self._config.optimizer.max_grad_norm)
         self._optimizer.step(learning_rate)
-        if self._averages is not None:
-            self._averages.update(step + 1)
+        self._averages.update(step + 1)
         mean_loss = float(self._processes.sum(loss)) / self._processes.n_processes
         return StepResult(mean_loss, norm, self.streams.batch_size * self.streams.bptt_length)
 
@@ -162,12 +160,11 @@ class PretrainLearner:
 
     def state(self) -> dict[str, Tensor]:
         """Everything that the next step depends on; all processes must call it together."""
-        averages = {} if self._averages is None else self._averages.state()
         return {
             **{f"bilm.{name}": tensor for name, tensor in self._bilm.state_dict().items()},
             **{f"head.{name}": tensor for name, tensor in self._head.state_dict().items()},
             **{f"optimizer.{name}": part for name, part in self._optimizer.state().items()},
-            **{f"average.{name}": tensor for name, tensor in averages.items()},
+            **{f"average.{name}": tensor for name, tensor in self._averages.state().items()},
             "state.hidden": self._processes.all_gather(self._state.hidden, dim=2),
             "state.cell": self._processes.all_gather(self._state.cell, dim=2),
         }
@@ -177,8 +174,7 @@ class PretrainLearner:
         self._bilm.load_state_dict(with_prefix(state, "bilm."))
         self._head.load_state_dict(with_prefix(state, "head."))
         self._optimizer.load_state(with_prefix(state, "optimizer."))
-        if self._averages is not None:
-            self._averages.load_state(with_prefix(state, "average."))
+        self._averages.load_state(with_prefix(state, "average."))
         own = slice(self._rows.start, self._rows.stop)
         rows = BiLMState(state["state.hidden"], state["state.cell"]).rows(own)
         device = self._processes.device
@@ -186,7 +182,7 @@ class PretrainLearner:
 
     def evaluate(self) -> Evaluation:
         """The perplexity of a sample of the held-out text."""
-        with self._averaged_weights():
+        with self._averages.in_place():
             return self._evaluate(self._model, self._config.train.n_evaluation_sentences)
 
     def evaluate_final(self, folder: Path, step: int) -> Evaluation:
@@ -197,23 +193,19 @@ class PretrainLearner:
             for module in (kept.bilm, kept.head):
                 assert module is not None
                 module.to(self._processes.device)
-        with self._averaged_weights():
+        with self._averages.in_place():
             evaluation = self._evaluate(kept, None)
             model_folder.save(folder, kept, card=self._card(step, evaluation))
         return evaluation
 
     def save_model(self, folder: Path, step: int, evaluation: Evaluation) -> None:
         """Save the model with a card that says how it was trained."""
-        with self._averaged_weights():
+        with self._averages.in_place():
             model_folder.save(folder, self._model, card=self._card(step, evaluation))
 
     def result(self, history: History) -> dict[str, Any]:
         """Nothing more than the evaluation."""
         return {}
-
-    def _averaged_weights(self) -> AbstractContextManager[None]:
-        """Within the context the weights are their moving averages, where these are kept."""
-        return nullcontext() if self._averages is None else self._averages.in_place()
 
     def _evaluate(self, model: Model, n_sentences: int | None) -> Evaluation:
         assert model.head is not None

@@ -14,6 +14,7 @@ from elmo.settings import (
     Filters,
     Fraction,
     NonNegativeFloat,
+    NonNegativeInt,
     PositiveFloat,
     PositiveInt,
     Rate,
@@ -112,9 +113,23 @@ class TrainConfig:
     train_fraction: Annotated[
         Fraction, "fraction of the training examples to use, sampled by the seed", Renamed("share")
     ] = 1.0
+    ema_decay: Annotated[
+        Rate | None,
+        "decay rate per step of an exponential moving average of the weights, "
+        "which is evaluated and saved; none: no average",
+    ] = None
     seed: Annotated[Seed, "random seed of initial weights, order, dropout and sampling"] = 1
     log_every: Annotated[PositiveInt, "steps between two lines of metrics.jsonl"] = 10
     save_every: Annotated[PositiveInt, "maximum steps between two checkpoints"] = 500
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+@checked
+class FineTuneConfig:
+    """Training of the biLM with the task model (--fine-tune)."""
+
+    learning_rate: Annotated[PositiveFloat, "initial learning rate of the biLM"] = 1e-4
+    n_frozen_epochs: Annotated[NonNegativeInt, "epochs in which only the task model is trained"] = 1
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -133,25 +148,39 @@ class TaskConfig:
         default_factory=OptimizerConfig
     )
     train: TrainConfig = field(default_factory=TrainConfig)
+    fine_tune: Annotated[FineTuneConfig | None, "none: the biLM is frozen"] = None
 
     def __post_init__(self) -> None:
+        problems = []
         reads_input = self.elmo is not None and self.elmo.place != "output"
         if self.words is None and self.chars is None and not reads_input:
-            raise_problems(
-                self, ["words, chars and ELMo at the input are all absent, expected at least one"]
+            problems.append(
+                "words, chars and ELMo at the input are all absent, expected at least one"
             )
+        if self.fine_tune is not None and self.elmo is None:
+            problems.append("fine_tune is given without elmo, expected both")
+        elif self.fine_tune is not None and self.elmo is not None and self.elmo.state != "fresh":
+            problems.append(f"elmo.state is {self.elmo.state}, expected fresh with fine_tune")
+        raise_problems(self, problems)
 
 
 Config = TypeVar("Config", bound=TaskConfig)
 
 
 def read_config(
-    defaults: Config, path: Path | None, sets: Sequence[str], *, has_elmo: bool = True
+    defaults: Config,
+    path: Path | None,
+    sets: Sequence[str],
+    *,
+    has_elmo: bool = True,
+    is_fine_tuned: bool = False,
 ) -> Config:
     """A task's defaults, what a TOML file says over them, and `group.name=value` over both."""
     start = defaults if has_elmo else replace(defaults, elmo=None)
+    start = replace(start, fine_tune=FineTuneConfig()) if is_fine_tuned else start
     mapping = {} if path is None else read_toml(path)
     if not has_elmo:  # one settings file serves the baseline too
         mapping.pop("elmo", None)
+        mapping.pop("fine_tune", None)
     merged = apply_sets(merge(to_mapping(start), mapping), sets)
     return from_mapping(type(defaults), merged, str(path or "the settings"))

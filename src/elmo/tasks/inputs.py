@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import dropout, embedding
 
+from elmo.network.bilm import BiLM
 from elmo.network.char_cnn import CharCNN
 from elmo.network.scalar_mix import ScalarMix
 from elmo.tasks.config import CharsConfig, ElmoConfig, TaskConfig
@@ -56,12 +57,19 @@ class TokenVectors(nn.Module):
     ) -> None:
         super().__init__()
         self.source = source
+        self.bilm: BiLM | None = None  # if it is fine-tuned with the task
+        self.is_bilm_frozen = True
         self.words = words
         self.chars = None if config.chars is None else _build_char_cnn(config.chars)
         self._words_config, self._chars_config = config.words, config.chars
         self._elmo_config = config.elmo
         self.input_mix = _build_mix(config.elmo, source, "input")
         self.output_mix = _build_mix(config.elmo, source, "output")
+
+    def add_bilm(self) -> None:
+        """Make the biLM a part of the model, so that it can be trained with it."""
+        assert self.source is not None
+        self.bilm = self.source.elmo.bilm.requires_grad_(True)
 
     @property
     def input_dim(self) -> int:
@@ -159,6 +167,8 @@ class TokenVectors(nn.Module):
     def _layers(self, sentences: Sequence[Tokens]) -> Tensor | None:
         if self.source is None:
             return None
+        if not self.is_bilm_frozen:
+            return self.source.encode(sentences)
         arrays = self.source.read(sentences)
         n_tokens = sum(map(len, arrays))
         layers = np.empty((self.source.n_layers, n_tokens, self.source.dim), dtype=np.float32)

@@ -1,9 +1,9 @@
-"""The layers of a frozen biLM for the sentences of a task, computed once and cached on disk.
+"""The layers of a biLM for the sentences of a task, computed once and cached on disk.
 
 In: sentences of tokens. Out: for each an array (T, L, D) of the chosen layers and direction, as
 float16. `cache` writes all layers of a data set to a file, named by the hash of biLM, sentences and
 state, which is memory-mapped: an epoch then costs the task model alone. The layers of other
-sentences are computed when they are read.
+sentences are computed when they are read. `encode` gives layers with gradients, for fine-tuning.
 Shapes: L chosen layers, T tokens, D width of a vector, N tokens of all sentences.
 """
 
@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import Tensor
 from tqdm import tqdm
 
 from elmo.api import Elmo
@@ -86,6 +87,16 @@ class LayerSource:
         found = dict(zip(new, self._embed(new), strict=True)) if new else {}
         arrays = (found[key] if key in found else self._cached[key] for key in keys)
         return [array[:, self._layers, self._columns] for array in arrays]
+
+    def encode(self, sentences: Sequence[Tokens]) -> Tensor:
+        """The chosen layers of all tokens, without padding, by the biLM as it is now, (L, N, D)."""
+        bilm = self.elmo.bilm
+        batch = bilm.word_encoder.batch(sentences).to(next(bilm.parameters()).device)
+        encoded = bilm(batch)
+        # Without the markers of sentences: the first position and the one after the last token.
+        layers = encoded.layers[:, :, 1:-1][:, encoded.mask[:, 2:]]  # (L, N, D)
+        chosen: Tensor = layers[self._layers, :, self._columns]
+        return chosen
 
     def _embed(self, sentences: Sequence[Tokens]) -> Iterator[Array]:
         """All layers of sentences, (T, L, D)."""

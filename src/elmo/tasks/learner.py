@@ -19,6 +19,7 @@ from elmo.errors import DataError
 from elmo.settings import to_mapping
 from elmo.tasks.config import OptimizerConfig, TaskConfig
 from elmo.tasks.saved import TrainedTask
+from elmo.training.averages import Averages
 from elmo.training.distributed import Processes
 from elmo.training.loop import (
     Evaluation,
@@ -68,7 +69,11 @@ class TaskLearner:
         self._lengths = [trained.task.length(example) for example in train]
         self._batches = lru_cache(maxsize=1)(self._draw_batches)
         self._parameters = {n: p for n, p in self._model.named_parameters() if p.requires_grad}
-        self._optimizer = _build_optimizer(self._config.optimizer, self._parameters)
+        bilm = {n: p for n, p in self._parameters.items() if n.startswith("tokens.bilm.")}
+        others = {n: p for n, p in self._parameters.items() if n not in bilm}
+        self._optimizer = _build_optimizer(self._config.optimizer, others)
+        self._bilm_optimizer = _build_optimizer(self._config.optimizer, bilm)
+        self._averages = Averages(self._parameters, self._config.train.ema_decay)
         self._n_batches = math.ceil(len(train) / self._config.train.batch_size)
         self.schedule = _build_schedule(self._config, self._n_batches)
 
@@ -76,6 +81,9 @@ class TaskLearner:
         """Train on the batch of a step."""
         seed_step(self._config.train.seed, step, self._processes.rank)
         epoch, number = divmod(step, self._n_batches)
+        fine_tune = self._config.fine_tune
+        is_tuned = fine_tune is not None and epoch >= fine_tune.n_frozen_epochs
+        self._model.tokens.is_bilm_frozen = not is_tuned
         batch = self._batches(epoch)[number]
         loss = self._loss([self._train[k] for k in batch])
         total = loss + self._model.tokens.penalty()
@@ -85,18 +93,25 @@ class TaskLearner:
         max_norm = self._config.optimizer.max_grad_norm
         norm = clip_gradients(self._parameters.values(), math.inf if max_norm is None else max_norm)
         self._optimizer.step(learning_rate)
+        if is_tuned and fine_tune is not None:
+            # Halved with the other rate, if that is.
+            ratio = fine_tune.learning_rate / self._config.optimizer.learning_rate
+            self._bilm_optimizer.step(ratio * learning_rate)
+        self._averages.update(step + 1)
         mean_loss = float(self._processes.sum(loss.detach())) / self._processes.n_processes
         return StepResult(mean_loss, norm, sum(self._lengths[k] for k in batch))
 
     def evaluate(self) -> Evaluation:
         """The scores of the dev examples."""
-        scores = self._trained.measure(self._dev)
+        with self._averages.in_place():
+            scores = self._trained.measure(self._dev)
+            mixes = self._model.tokens.layer_weights()
         metric = self._trained.task.metric
         return Evaluation(
             score=scores[metric],
             metrics={f"dev_{name}": value for name, value in scores.items()},
             summary=f"dev {metric} {scores[metric]:.2f}",
-            details={"scores": scores, "mixes": self._model.tokens.layer_weights()},
+            details={"scores": scores, "mixes": mixes},
         )
 
     def evaluate_final(self, folder: Path, step: int) -> None:
@@ -104,19 +119,27 @@ class TaskLearner:
 
     def save_model(self, folder: Path, step: int, evaluation: Evaluation) -> None:
         """Save the task model."""
-        self._trained.save(folder, self._bilm_path, evaluation.details["scores"])
+        with self._averages.in_place():
+            self._trained.save(folder, self._bilm_path, evaluation.details["scores"])
 
     def state(self) -> dict[str, Tensor]:
         """Everything that the next step depends on."""
         return {
             **{f"model.{name}": tensor for name, tensor in self._model.state_dict().items()},
             **{f"optimizer.{name}": part for name, part in self._optimizer.state().items()},
+            **{
+                f"bilm_optimizer.{name}": part
+                for name, part in self._bilm_optimizer.state().items()
+            },
+            **{f"average.{name}": tensor for name, tensor in self._averages.state().items()},
         }
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
         """Continue from what `state` gave."""
         self._model.load_state_dict(with_prefix(state, "model."))
         self._optimizer.load_state(with_prefix(state, "optimizer."))
+        self._bilm_optimizer.load_state(with_prefix(state, "bilm_optimizer."))
+        self._averages.load_state(with_prefix(state, "average."))
 
     def result(self, history: History) -> dict[str, Any]:
         """The data, the scores of each epoch, the settings."""

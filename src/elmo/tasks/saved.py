@@ -1,8 +1,8 @@
 """A trained task model in memory, and its folder: task.json, model.safetensors, words.txt.
 
 In: a task, its settings, its network. Out: the folder, written atomically; and back. The biLM is
-not part of it, unless it was bundled, but identified by its hash: a task model cannot use the
-vectors of another biLM.
+not part of it, unless it was bundled or fine-tuned, but identified by its hash: a task model cannot
+use the vectors of another biLM.
 """
 
 import json
@@ -22,6 +22,8 @@ import elmo
 from elmo.api import Elmo
 from elmo.errors import CheckpointError
 from elmo.files.atomic import atomic_folder
+from elmo.models import model_folder
+from elmo.models.identity import model_hash
 from elmo.models.model_folder import fill, write_tensors
 from elmo.settings import from_mapping, to_mapping
 from elmo.tasks import find_task
@@ -78,13 +80,14 @@ class TrainedTask:
 
     def _hold_layers(self, examples: Sequence[Any]) -> AbstractContextManager[None]:
         """Embed all sentences together, which is faster than batch by batch."""
-        source = self.model.tokens.source
+        source = self.model.tokens.source if self.model.tokens.is_bilm_frozen else None
         sentences = (tokens for example in examples for tokens in self.task.sentences(example))
         return nullcontext() if source is None else source.held(sentences)
 
     def save(self, folder: Path, bilm_path: str | None, scores: dict[str, float]) -> None:
         """Write the folder, or replace the one of an earlier model."""
         words, source = self.model.tokens.words, self.model.tokens.source
+        is_tuned = self.model.tokens.bilm is not None
         settings = {
             "format_version": FORMAT_VERSION,
             "version": elmo.__version__,
@@ -94,7 +97,12 @@ class TrainedTask:
             "words": None
             if words is None
             else {"dim": words.dim, "n_trained": len(words.words.trained)},
-            "bilm": None if source is None else {"sha256": source.bilm_sha256, "path": bilm_path},
+            "bilm": None
+            if source is None
+            else {
+                "sha256": model_hash(source.elmo.bilm) if is_tuned else source.bilm_sha256,
+                "path": bilm_path,
+            },
             "scores": scores,
         }
         with atomic_folder(folder, durable=True) as temporary:
@@ -102,6 +110,8 @@ class TrainedTask:
             if words is not None:
                 write_list(temporary / WORDS, (*words.words.trained, *words.words.fixed))
             write_tensors(temporary / WEIGHTS, _tensors(self.model))
+            if is_tuned and source is not None:
+                model_folder.save(temporary / BILM, source.elmo.model)
 
 
 def is_task_folder(folder: Path) -> bool:
@@ -121,6 +131,8 @@ def open_task(
     )
     source = None
     if config.elmo is not None:
+        if config.fine_tune is not None:  # its biLM is like no other
+            opened, bilm_path = None, None
         found = opened or Elmo.load(_find_bilm(folder, settings["bilm"], bilm_path))
         source = LayerSource(found, config.elmo)
         _check_bilm(folder, source, settings["bilm"])
@@ -182,8 +194,9 @@ def _read_words(folder: Path, known: dict[str, int] | None, config: TaskConfig) 
 
 
 def _tensors(model: AnyModel) -> dict[str, Tensor]:
-    """All tensors of a model, including the fixed word vectors."""
-    everything = model.state_dict()
+    """All tensors of a model, including the fixed word vectors, without the biLM."""
+    tensors = model.state_dict()
+    everything = {k: v for k, v in tensors.items() if not k.startswith("tokens.bilm.")}
     if model.tokens.words is not None:
         everything[FIXED_WORDS] = model.tokens.words.fixed
     return everything

@@ -77,7 +77,8 @@ def train_task(
         bilm_path = None if source is None else _bilm_path(bilm)
         learner = TaskLearner(trained, learned, examples["dev"], bilm_path, processes)
         result = TrainingLoop(learner, run, budget or Budget(), processes).fit()
-        if result is not None and bundle and source is not None and processes.is_first:
+        is_bundled = bundle and config.fine_tune is None  # a tuned biLM is saved with the model
+        if result is not None and is_bundled and source is not None and processes.is_first:
             model_folder.save(run.model / BILM, source.elmo.model)
         return result
 
@@ -97,6 +98,8 @@ def build_trained(
         words = WordTable.build(config.words, sentences, static)
     vocabularies = task.vocabularies(examples, config)
     model = task.build(config, TokenVectors(config, words, source), vocabularies)
+    if config.fine_tune is not None:
+        model.tokens.add_bilm()
     return TrainedTask(task, config, vocabularies, model)
 
 

@@ -18,16 +18,17 @@ EVERY = 10
 class Averages:
     """Moving averages of parameters."""
 
-    def __init__(self, parameters: Mapping[str, nn.Parameter], decay: float) -> None:
-        """`decay` is how much of an average is left after a step."""
+    def __init__(self, parameters: Mapping[str, nn.Parameter], decay: float | None) -> None:
+        """`decay` is how much of an average is left after a step; none: the weights themselves."""
+        parameters = {} if decay is None else parameters
         self._parameters = parameters
-        self._decay = decay**EVERY
+        self._decay = (decay or 0.0) ** EVERY
         self._averages = {name: each.detach().clone() for name, each in parameters.items()}
 
     @torch.no_grad()
     def update(self, n_steps: int) -> None:
         """Take the weights in, after the n-th step; early averages are of fewer steps."""
-        if n_steps % EVERY:
+        if n_steps % EVERY or not self._averages:
             return
         n_updates = n_steps // EVERY
         decay = min(self._decay, n_updates / (n_updates + 9))

@@ -126,3 +126,21 @@ def test_a_long_document_is_cut_between_sentences_and_keeps_its_tokens():
         # Every token is a mention of the first entity, counted from the piece's own start.
         assert piece.clusters == (tuple((n, n + 1) for n in range(len(piece.tokens))),)
     assert list(cut(whole, 50)) == [whole]
+
+
+def test_speakers_and_genres_are_read_where_the_data_has_them(tmp_path):
+    def row(word, speaker, coref="-"):
+        return " ".join(["bc/a/0", "0", "0", word, *["-"] * 5, speaker, "*", coref])
+
+    rows = [row("I", "Ann", "(0)"), row("ran", "Ann"), "", row("You", "-", "(0)"), row(".", "Bob")]
+    path = tmp_path / "data.conll"
+    path.write_text("\n".join(["#begin document (bc/a/0); part 000", *rows, "#end document"]))
+    (document,) = read_documents(path, CorefDataConfig())
+    assert document.genre == "bc"
+    assert document.speakers == ("Ann", "Ann", None, "Bob")
+    assert [piece.speakers for piece in cut(document, 2)] == [("Ann", "Ann"), (None, "Bob")]
+    path.write_text("# begin document GUM_academic_art\n0 I _\n1 ran _\n")
+    (document,) = read_documents(path, CorefDataConfig())
+    assert (document.genre, document.speakers) == ("academic", ())
+    (document,) = read_documents(path, CorefDataConfig(speaker_column=0))
+    assert document.speakers == ("0", "1")

@@ -7,13 +7,8 @@ import torch
 from elmo.tasks import find_task
 from elmo.tasks.config import read_config
 from elmo.tasks.coref.data import Document
-from elmo.tasks.coref.model import (
-    DISTANCES,
-    SpanRanker,
-    build_clusters,
-    list_spans,
-    prune_spans,
-)
+from elmo.tasks.coref.model import DISTANCES, SpanRanker
+from elmo.tasks.coref.spans import build_clusters, list_spans, prune_spans
 from elmo.tasks.inputs import TokenVectors
 from elmo.tasks.word_table import WordList, WordTable
 
@@ -26,7 +21,7 @@ def build(*sets):
     config = read_config(find_task("coref").defaults(), None, [*small, *sets], has_elmo=False)
     torch.manual_seed(1)
     words = WordTable(WordList(tuple(WORDS), (), True), 6, is_trained=True)
-    return SpanRanker(TokenVectors(config, words, None), config.model).eval()
+    return SpanRanker(TokenVectors(config, words, None), config.model, ["bc", "nw"]).eval()
 
 
 def random_sentences(n_tokens, seed=0):
@@ -34,7 +29,7 @@ def random_sentences(n_tokens, seed=0):
     words = [WORDS[k] for k in random.integers(0, len(WORDS), n_tokens)]
     cuts = np.flatnonzero(random.random(n_tokens) < 0.1)
     sentences = np.split(np.array(words), cuts)
-    return [sentence.tolist() for sentence in sentences if len(sentence)]
+    return tuple(tuple(sentence.tolist()) for sentence in sentences if len(sentence))
 
 
 def test_spans_stay_within_their_sentence_and_width():
@@ -86,30 +81,52 @@ def plain_vectors(model, sentences):
 
 
 @torch.no_grad()
-def plain_score(model, vectors, i, j):
+def plain_layers(scorer, x):
+    """The output of a scorer, one matrix after the other."""
+    for layer in scorer.layers:
+        x = torch.relu(layer.weight @ x + layer.bias)
+    return float(scorer.output.weight[0] @ x + scorer.output.bias[0])
+
+
+@torch.no_grad()
+def plain_score(model, vectors, i, j, speakers, genre):
     """Of span j as the antecedent of span i: the coarse part, and all of it."""
-    mention = [model.mention(vectors[k])[0] for k in (i, j)]
+    mention = [plain_layers(model.mention, vectors[k]) for k in (i, j)]
     coarse = model.coarse(vectors[i]) @ vectors[j]
     bucket = max(k for k, least in enumerate(DISTANCES) if i - j >= least)
     weight = torch.cat([model.anaphor.weight, model.antecedent.weight, model.likeness.weight], 1)
     joined = torch.cat([vectors[i], vectors[j], vectors[i] * vectors[j]])
-    hidden = torch.relu(weight @ joined + model.anaphor.bias + model.distance.weight[bucket])
-    return float(coarse + mention[1]), float(sum(mention) + coarse + model.pair(hidden)[0])
+    relation = 0 if None in speakers else 1 if speakers[0] == speakers[1] else 2
+    features = (
+        model.distance.weight[bucket]
+        + model.speaker.weight[relation]
+        + model.genre.weight[{None: 0, "bc": 1, "nw": 2}[genre]]
+    )
+    hidden = torch.relu(weight @ joined + model.anaphor.bias + features)
+    score = sum(mention) + coarse + plain_layers(model.pair, hidden)
+    return float(coarse + mention[1]), float(score)
 
 
 # The long one does not fit into what is read, scored or ranked at once.
-@pytest.mark.parametrize(("n_tokens", "n_rows"), [(60, 24), (5000, 12)])
-def test_scores_equal_plain_loops(n_tokens, n_rows):
+@pytest.mark.parametrize(
+    ("n_tokens", "n_rows", "genre"), [(60, 24, None), (60, 24, "nw"), (5000, 12, "bc")]
+)
+def test_scores_equal_plain_loops(n_tokens, n_rows, genre):
     model = build("model.max_antecedents=9", "model.max_width=4")
     sentences = random_sentences(n_tokens)
+    # Names of three speakers, and tokens that nobody speaks.
+    speakers = tuple(("ann", "bob", "eve", None)[k // 7 % 4] for k in range(n_tokens))
+    name = "0 (a)" if genre is None else f"0 ({genre}/a/0); part 000"
+    document = Document(name, sentences, speakers=speakers if genre else ())
     with torch.no_grad():
-        ranking = model.rank(sentences)
+        ranking = model.rank(document)
     n_kept = len(ranking.spans)
     assert n_kept == int(0.4 * n_tokens)
     vector = plain_vectors(model, sentences)
     vectors = [vector(start, stop - 1) for start, stop in ranking.spans]
     for i in np.linspace(1, n_kept - 1, n_rows).astype(int).tolist():
-        plain = [plain_score(model, vectors, i, j) for j in range(i)]
+        spoken = [speakers[start] if genre else None for start, _ in ranking.spans]
+        plain = [plain_score(model, vectors, i, j, (spoken[i], spoken[j]), genre) for j in range(i)]
         best = sorted(range(i), key=lambda j: -plain[j][0])[:9]
         found = ranking.antecedents[i][ranking.is_before[i]].tolist()
         assert set(found) == set(best)
@@ -122,9 +139,9 @@ def test_the_loss_counts_every_right_antecedent_that_is_looked_at():
     model = build("model.spans_per_word=1", "model.max_width=3")
     sentences = random_sentences(25)
     with torch.no_grad():
-        ranking = model.rank(sentences)
+        ranking = model.rank(Document("a", sentences))
         mentions = ranking.spans[3], ranking.spans[9], ranking.spans[15]
-        document = Document("a", tuple(map(tuple, sentences)), (mentions,))
+        document = Document("a", sentences, (mentions,))
         loss = float(model.loss([document]))
     right = {9: [3], 15: [3, 9]}
     expected = 0.0
@@ -139,7 +156,7 @@ def test_the_loss_counts_every_right_antecedent_that_is_looked_at():
 def test_what_is_not_kept_and_what_comes_later_is_never_an_antecedent():
     model = build("model.spans_per_word=0.5")
     with torch.no_grad():
-        ranking = model.rank(random_sentences(80))
+        ranking = model.rank(Document("a", random_sentences(80)))
     assert ranking.spans == sorted(ranking.spans)
     rows = torch.arange(len(ranking.spans))[:, None]
     assert torch.equal(ranking.is_before, ranking.antecedents < rows)

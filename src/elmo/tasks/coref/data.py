@@ -24,6 +24,9 @@ BRACKETS = re.compile(r"\(([^()|]+)\)|\(([^()|]+)|([^()|]+)\)")
 NOTHING = ("", "_", "-")  # the last column where no mention begins or ends
 SENTENCE_ENDS, CLOSERS = (".", "?", "!"), ("'", '"', "''", "\u2019", "\u201d", ")", "]")
 CONLL_2012_WORD, SHORT_WORD = 3, 1  # column of the word in long and in short rows
+CONLL_2012_SPEAKER, CONLL_2012_COLUMNS = 9, 12
+# The genre in a document's name: (bc/cctv/00/cctv_0001); part 000, or GUM_academic_art.
+GENRE = re.compile(r"\(?([a-z]{2})/|(?:GUM|GENTLE)_([a-z]+)_")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -35,6 +38,10 @@ class CorefDataConfig:
         NonNegativeInt | None, "column of the word, from 0; none: 3 (CoNLL-2012), 1 in short rows"
     ] = None
     has_singletons: Annotated[bool, "score entities with one mention"] = False
+    speaker_column: Annotated[
+        NonNegativeInt | None,
+        "column of the speaker, from 0; none: 9 in rows of at least 12 columns (CoNLL-2012)",
+    ] = None
     skips_broken: Annotated[bool, "skip unclosed mentions and empty words"] = False
     max_training_tokens: Annotated[
         PositiveInt, "tokens at which training documents are split, about"
@@ -59,6 +66,13 @@ class Document:
     sentences: tuple[tuple[str, ...], ...]
     clusters: tuple[tuple[Span, ...], ...] | None = None
     pronoun: Pronoun | None = None
+    speakers: tuple[str | None, ...] = ()  # of each token; empty: unknown
+
+    @property
+    def genre(self) -> str | None:
+        """The genre that the name says, as in OntoNotes and GUM."""
+        found = GENRE.search(self.name)
+        return None if found is None else found[1] or found[2]
 
     @property
     def tokens(self) -> list[str]:
@@ -99,7 +113,7 @@ class _Unfinished:
     def __init__(self, name: str, path: Path, config: CorefDataConfig) -> None:
         self._name, self._path, self._config = name, path, config
         self._sentences: list[list[str]] = [[]]
-        self._n_tokens = 0
+        self._speakers: list[str | None] = []  # of each token
         self._open: dict[str, list[tuple[int, int]]] = {}  # entity -> (token, line)
         self._clusters: dict[str, set[Span]] = {}
 
@@ -115,11 +129,22 @@ class _Unfinished:
             )
         if fields[column].strip():
             self._sentences[-1].append(fields[column].strip())
-            self._n_tokens += 1
+            self._speakers.append(self._speaker(fields))
         elif not self._config.skips_broken:
             raise self._broken(line, f"column {column} is empty, expected a word")
         if fields[-1].strip() not in NOTHING:
             self._add_mentions(fields[-1].strip(), line)
+
+    @property
+    def _n_tokens(self) -> int:
+        return len(self._speakers)
+
+    def _speaker(self, fields: Sequence[str]) -> str | None:
+        column = self._config.speaker_column
+        if column is None and len(fields) >= CONLL_2012_COLUMNS:
+            column = CONLL_2012_SPEAKER
+        speaker = "" if column is None or column >= len(fields) - 1 else fields[column].strip()
+        return None if speaker in NOTHING else speaker
 
     def _add_mentions(self, brackets: str, line: int) -> None:
         """Record the mentions that begin or end at the last token."""
@@ -158,7 +183,8 @@ class _Unfinished:
         clusters = [tuple(sorted(spans)) for spans in self._clusters.values()]
         if not self._config.has_singletons:
             clusters = [spans for spans in clusters if len(spans) > 1]
-        return Document(self._name, tuple(sentences), tuple(sorted(clusters)))
+        speakers = tuple(self._speakers) if any(self._speakers) else ()
+        return Document(self._name, tuple(sentences), tuple(sorted(clusters)), speakers=speakers)
 
     def _broken(self, line: int, found_and_expected: str) -> DataError:
         return DataError(
@@ -195,5 +221,6 @@ def cut(document: Document, max_tokens: int) -> Iterator[Document]:
             for spans in document.clusters or ()
         )
         kept = tuple(spans for spans in clusters if len(spans) > 1)
-        yield Document(document.name, document.sentences[first:last], kept)
+        speakers = document.speakers[start:stop]
+        yield Document(document.name, document.sentences[first:last], kept, speakers=speakers)
         first, start = last, stop

@@ -4,8 +4,9 @@ The paper's model (Lee et al. 2017): every span up to a maximum width is scored 
 best are kept, and each chooses an antecedent among those before it, or none. Two changes bound the
 memory for long documents: the first layer over [start; end; head; width] is computed for tokens and
 summed for spans, which is equal, and a bilinear scorer selects the antecedents that the
-feed-forward scorer sees (coarse to fine, Lee et al. 2018). Data: data.py, gap.py. Metrics:
-metrics.py, gap.py.
+feed-forward scorer sees (coarse to fine, Lee et al. 2018). Pairs also have the features of their
+distance, of whether their speakers are the same, and of the document's genre, where the data says
+these. Data: data.py, gap.py. Metrics: metrics.py, gap.py.
 Shapes: N tokens, M spans, K kept spans, A antecedents, W widest span, S width of a span's vector.
 """
 
@@ -15,9 +16,7 @@ from itertools import accumulate, chain
 from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import dropout
 
@@ -41,6 +40,7 @@ from elmo.tasks.coref.data import (
 )
 from elmo.tasks.coref.gap import decide, read_gap, score_decisions
 from elmo.tasks.coref.metrics import score_clusters
+from elmo.tasks.coref.spans import build_clusters, list_spans, prune_spans
 from elmo.tasks.inputs import TokenVectors
 from elmo.tasks.nn.lstm import BiLSTM
 from elmo.tasks.task import Task, TaskModel, Vocabularies
@@ -107,12 +107,41 @@ class Ranking:
     scores: Tensor  # (K, 1 + A)
 
 
+@dataclass(frozen=True)
+class KeptSpans:
+    """Spans that may be mentions, in the order of the text."""
+
+    vectors: Tensor  # (K, S)
+    scores: Tensor  # (K,): as mentions
+    speakers: Tensor  # (K,): 0 if unknown
+    genre: Tensor  # scalar, of the document; 0 if unknown
+
+
+class Scorer(nn.Module):
+    """ReLU layers and one output."""
+
+    def __init__(self, dim: int, n_layers: int) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(dim, dim) for _ in range(n_layers))
+        self.output = nn.Linear(dim, 1)
+
+    def forward(self, x: Tensor, rate: float) -> Tensor:
+        """(..., S) -> (...), with this dropout of each layer."""
+        for layer in self.layers:
+            x = dropout(layer(x).relu(), rate, rate > 0)
+        scores: Tensor = self.output(x)[..., 0]
+        return scores
+
+
 class SpanRanker(TaskModel[Document, Clusters]):
     """End-to-end span ranking."""
 
-    def __init__(self, tokens: TokenVectors, config: CorefModelConfig) -> None:
+    def __init__(
+        self, tokens: TokenVectors, config: CorefModelConfig, genres: Sequence[str] = ()
+    ) -> None:
         super().__init__(tokens)
         self._config = config
+        self._genre_ids = {genre: number for number, genre in enumerate(genres, start=1)}
         self.encoder = BiLSTM(tokens.input_dim, config.dim)
         width = self.encoder.output_dim + tokens.output_dim
         hidden = config.hidden_dim
@@ -121,14 +150,16 @@ class SpanRanker(TaskModel[Document, Clusters]):
         self.head = nn.Linear(tokens.input_dim, hidden, bias=False)
         self.head_weight = nn.Linear(width, 1)
         self.width = nn.Embedding(config.max_width, hidden)
-        self.mention = nn.Sequential(nn.Linear(hidden, hidden), nn.ReLU(), nn.Linear(hidden, 1))
+        self.mention = Scorer(hidden, n_layers=2)
         self.coarse = nn.Linear(hidden, hidden, bias=False)
         self.anaphor = nn.Linear(hidden, hidden)
         self.antecedent = nn.Linear(hidden, hidden, bias=False)
         self.likeness = nn.Linear(hidden, hidden, bias=False)
         self.distance = nn.Embedding(len(DISTANCES), hidden)
-        self.pair = nn.Sequential(nn.Linear(hidden, hidden), nn.ReLU(), nn.Linear(hidden, 1))
-        for table in (self.width, self.distance):
+        self.speaker = nn.Embedding(3, hidden)  # unknown, the same, another
+        self.genre = nn.Embedding(1 + len(genres), hidden)  # 0: unknown
+        self.pair = Scorer(hidden, n_layers=1)  # after the sum of the pair's parts, its first layer
+        for table in (self.width, self.distance, self.speaker, self.genre):
             nn.init.normal_(table.weight, std=0.1)  # the scale of what they are added to
 
     def loss(self, examples: Sequence[Document]) -> Tensor:
@@ -140,7 +171,7 @@ class SpanRanker(TaskModel[Document, Clusters]):
         return [self._predict(document) for document in examples]
 
     def _loss(self, document: Document) -> Tensor:
-        ranking = self.rank(document.sentences)
+        ranking = self.rank(document)
         cluster_of = {
             span: number for number, spans in enumerate(document.clusters or ()) for span in spans
         }
@@ -153,35 +184,45 @@ class SpanRanker(TaskModel[Document, Clusters]):
         return (ranking.scores.logsumexp(1) - gold.logsumexp(1)).sum()
 
     def _predict(self, document: Document) -> Clusters:
-        ranking = self.rank(document.sentences)
+        ranking = self.rank(document)
         columns = ranking.scores.argmax(1)
         chosen = ranking.antecedents.gather(1, (columns - 1).clamp_min(0)[:, None])[:, 0]
         pairs = zip(columns.tolist(), chosen.tolist(), strict=True)
         antecedents = [number if column else None for column, number in pairs]
         return [[ranking.spans[k] for k in cluster] for cluster in build_clusters(antecedents)]
 
-    def rank(self, sentences: Sequence[Sequence[str]]) -> Ranking:
+    def rank(self, document: Document) -> Ranking:
         """The kept spans of a document, and the scores of their candidate antecedents."""
-        parts = self._encode(sentences)
-        spans = list_spans(list(map(len, sentences)), self._config.max_width)
+        parts = self._encode(document.sentences)
+        spans = list_spans(list(map(len, document.sentences)), self._config.max_width)
         spans = spans.to(parts.weight.device)
         with torch.no_grad():  # only kept spans have gradients
             blocks = torch.split(spans, SPANS_AT_ONCE, dim=1)
             scores = torch.cat(
-                [self._mention_scores(self._vectors(parts, block, rate=0)) for block in blocks]
+                [self.mention(self._vectors(parts, block, rate=0), rate=0) for block in blocks]
             )
         n_kept = max(1, int(self._config.spans_per_word * len(parts.weight)))
         spans = spans[:, prune_spans(spans.cpu().numpy(), scores.cpu().numpy(), n_kept)]
         rate = self._config.dropout if self.training else 0.0
-        vectors = self._vectors(parts, spans, rate)  # (K, S)
-        mention_scores = self._mention_scores(vectors)
-        rows = torch.arange(len(vectors), device=vectors.device)
-        ranked = [
-            self._rank_rows(block, vectors, mention_scores, rate)
-            for block in torch.split(rows, ROWS_AT_ONCE)
-        ]
-        kept = [(first, last + 1) for first, last in spans.T.tolist()]
-        return Ranking(kept, *(torch.cat(tensors) for tensors in zip(*ranked, strict=True)))
+        kept = self._keep(parts, spans, document, rate)
+        rows = torch.arange(len(kept.vectors), device=kept.vectors.device)
+        ranked = [self._rank_rows(block, kept, rate) for block in torch.split(rows, ROWS_AT_ONCE)]
+        listed = [(first, last + 1) for first, last in spans.T.tolist()]
+        return Ranking(listed, *(torch.cat(tensors) for tensors in zip(*ranked, strict=True)))
+
+    def _keep(self, parts: TokenParts, spans: Tensor, document: Document, rate: float) -> KeptSpans:
+        """What the scores of pairs are computed from."""
+        vectors = self._vectors(parts, spans, rate)
+        names = document.speakers or (None,) * len(parts.weight)
+        numbers: dict[str | None, int] = {None: 0}
+        speakers = [numbers.setdefault(name, len(numbers)) for name in names]
+        genre = self._genre_ids.get(document.genre or "", 0)
+        return KeptSpans(
+            vectors,
+            self.mention(vectors, rate),
+            torch.tensor(speakers, device=spans.device)[spans[0]],
+            torch.tensor(genre, device=spans.device),
+        )
 
     def _encode(self, sentences: Sequence[Sequence[str]]) -> TokenParts:
         """Each sentence is encoded on its own, in batches of similar length."""
@@ -214,99 +255,48 @@ class SpanRanker(TaskModel[Document, Clusters]):
         vectors = (parts.start[firsts] + parts.end[lasts] + heads + widths).relu()
         return dropout(vectors, rate, rate > 0)
 
-    def _mention_scores(self, vectors: Tensor) -> Tensor:
-        scores: Tensor = self.mention(vectors)[:, 0]
-        return scores
-
     def _rank_rows(
-        self, rows: Tensor, vectors: Tensor, mention_scores: Tensor, rate: float
+        self, rows: Tensor, kept: KeptSpans, rate: float
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Candidate antecedents of some kept spans (R, A), their mask, and scores (R, 1 + A)."""
+        vectors = kept.vectors
         n_antecedents = min(self._config.max_antecedents, len(vectors))
         queries = self.coarse(vectors[rows])  # (R, S)
         with torch.no_grad():
-            coarse = queries @ vectors.T + mention_scores  # (R, K)
+            coarse = queries @ vectors.T + kept.scores  # (R, K)
             is_later = torch.arange(len(vectors), device=rows.device) >= rows[:, None]
             coarse = coarse.masked_fill(is_later, -torch.inf)
             antecedents = coarse.topk(n_antecedents, dim=1).indices  # (R, A)
         is_before = antecedents < rows[:, None]
         others = vectors[antecedents]  # (R, A, S)
         scores = (
-            mention_scores[rows][:, None]
-            + mention_scores[antecedents]
+            kept.scores[rows][:, None]
+            + kept.scores[antecedents]
             + torch.einsum("rs,ras->ra", queries, others)
-            + self._pair_scores(rows, antecedents, vectors, others, rate)
+            + self._pair_scores(rows, antecedents, kept, rate)
         ).masked_fill(~is_before, -torch.inf)
         none = scores.new_zeros(len(rows), 1)
         return antecedents, is_before, torch.cat([none, scores], dim=1)
 
     def _pair_scores(
-        self, rows: Tensor, antecedents: Tensor, vectors: Tensor, others: Tensor, rate: float
+        self, rows: Tensor, antecedents: Tensor, kept: KeptSpans, rate: float
     ) -> Tensor:
-        """(R, A): a feed-forward network over [span; antecedent; their product; distance]."""
+        """(R, A): a network over [span; antecedent; their product; distance; speakers; genre]."""
         bounds = torch.tensor(DISTANCES[1:], device=rows.device)
         distances = torch.bucketize(rows[:, None] - antecedents, bounds, right=True)
+        own, others = kept.speakers[rows][:, None], kept.speakers[antecedents]  # (R, 1), (R, A)
+        speakers = torch.where(own == others, 1, 2).masked_fill((own == 0) | (others == 0), 0)
+        vectors = kept.vectors
         hidden = (
             self.anaphor(vectors[rows])[:, None]
             + self.antecedent(vectors)[antecedents]
-            + self.likeness(vectors[rows][:, None] * others)
+            + self.likeness(vectors[rows][:, None] * vectors[antecedents])
             + self.distance(distances)
+            + self.speaker(speakers)
+            + self.genre(kept.genre)
         ).relu()
-        scores: Tensor = self.pair(dropout(hidden, rate, rate > 0))[..., 0]
+        scores: Tensor = self.pair(dropout(hidden, rate, rate > 0), rate)
         return scores
-
-
-def list_spans(lengths: Sequence[int], max_width: int) -> Tensor:
-    """First and last token of every span within a sentence, (2, M)."""
-    sentences = torch.repeat_interleave(torch.arange(len(lengths)), torch.tensor(lengths))
-    firsts = torch.arange(len(sentences))[:, None].expand(-1, max_width)  # (N, W)
-    lasts = firsts + torch.arange(max_width)
-    is_within = lasts < len(sentences)
-    ends_in = sentences[lasts.clamp_max(len(sentences) - 1)]
-    is_within &= ends_in == sentences[:, None]
-    return torch.stack([firsts[is_within], lasts[is_within]])
-
-
-def prune_spans(spans: NDArray[np.int64], scores: NDArray[np.float32], n_kept: int) -> list[int]:
-    """The numbers of at most `n_kept` spans (2, M), in the order of the text (Lee et al. 2017).
-
-    Greedy: the span with the highest score first, then each next one unless it crosses (partially
-    overlaps) a kept span. Of equal scores, the earlier span is first.
-    """
-    starts, ends = spans.tolist()
-    # The farthest end of kept spans by start, and the farthest start by end: a crossing span starts
-    # or ends inside the other.
-    farthest_end: dict[int, int] = {}
-    farthest_start: dict[int, int] = {}
-    kept: list[int] = []
-    for number in np.argsort(-scores, kind="stable").tolist():
-        if len(kept) == n_kept:
-            break
-        start, end = starts[number], ends[number]
-        if _crosses(start, end, farthest_end, farthest_start):
-            continue
-        kept.append(number)
-        farthest_end[start] = max(end, farthest_end.get(start, end))
-        farthest_start[end] = min(start, farthest_start.get(end, start))
-    return sorted(kept, key=lambda number: (starts[number], ends[number]))
-
-
-def _crosses(
-    start: int, end: int, farthest_end: dict[int, int], farthest_start: dict[int, int]
-) -> bool:
-    starts_inside = any(farthest_end.get(k, end) > end for k in range(start + 1, end + 1))
-    return starts_inside or any(farthest_start.get(k, start) < start for k in range(start, end))
-
-
-def build_clusters(antecedents: Sequence[int | None]) -> list[list[int]]:
-    """Clusters of spans from the antecedent of each; those of one span are left out."""
-    cluster_of: list[list[int]] = []
-    for number, antecedent in enumerate(antecedents):
-        cluster = [] if antecedent is None else cluster_of[antecedent]
-        cluster.append(number)
-        cluster_of.append(cluster)
-    clusters = {id(cluster): cluster for cluster in cluster_of}
-    return [cluster for cluster in clusters.values() if len(cluster) > 1]
 
 
 class Coref(Task[CorefConfig, Document, Clusters]):
@@ -355,14 +345,14 @@ class Coref(Task[CorefConfig, Document, Clusters]):
         return example.name
 
     def vocabularies(self, examples: Sequence[Document], config: CorefConfig) -> Vocabularies:
-        """None."""
-        return {}
+        """The genres of the documents, where their names say them."""
+        return {"genres": sorted({example.genre for example in examples if example.genre})}
 
     def build(
         self, config: CorefConfig, tokens: TokenVectors, vocabularies: Vocabularies
     ) -> SpanRanker:
         """The network with initial weights."""
-        return SpanRanker(tokens, config.model)
+        return SpanRanker(tokens, config.model, vocabularies.get("genres", ()))
 
     def score(
         self, examples: Sequence[Document], predictions: Sequence[Clusters]

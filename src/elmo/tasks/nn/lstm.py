@@ -7,7 +7,6 @@ Shapes: B rows, T tokens, D input width, H cells of a direction.
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import dropout
 
 
 class BiLSTM(nn.Module):
@@ -20,7 +19,7 @@ class BiLSTM(nn.Module):
     def __init__(self, input_dim: int, dim: int, n_layers: int = 1, dropout: float = 0.0) -> None:
         super().__init__()
         self.output_dim = 2 * dim
-        self.dropout_rate = dropout  # between layers
+        self.dropout_rate = dropout  # variational, between layers
         widths = [input_dim, *[2 * dim] * (n_layers - 1)]
         self.forward_layers = nn.ModuleList(_build_lstm(width, dim) for width in widths)
         self.backward_layers = nn.ModuleList(_build_lstm(width, dim) for width in widths)
@@ -33,7 +32,7 @@ class BiLSTM(nn.Module):
             zip(self.forward_layers, self.backward_layers, strict=True)
         ):
             if depth:
-                x = dropout(x, self.dropout_rate, self.training)
+                x = variational_dropout(x, self.dropout_rate, self.training)
             left = forward(x)[0]
             right = backward(_gather_positions(x, reversed_positions))[0]
             right = _gather_positions(right, reversed_positions)

@@ -1,19 +1,21 @@
 """Sentence classification: the biattentive classification network (BCN) of McCann et al. (2017).
 
 As in the paper's SST-5 model: a biLSTM encodes the sentence, the sentence attends to itself, a
-second biLSTM integrates both, four poolings give one vector, and maxout layers classify it.
+second biLSTM integrates both, four poolings give one vector, and batch-normalized maxout layers
+classify it.
 Data: data.py. Metric: accuracy.
 Shapes: B sentences, T tokens, D width, K classes.
 """
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy, dropout, relu
+from torch.nn.functional import batch_norm, cross_entropy, dropout, relu
 
 from elmo.settings import Dim, PositiveInt, Rate, checked
 from elmo.tasks.config import (
@@ -43,6 +45,7 @@ class SentimentModelConfig:
 
     dim: Annotated[Dim, "cells per direction of each biLSTM, and size of its input"] = 150
     n_pieces: Annotated[PositiveInt, "linear pieces of a maxout layer"] = 4
+    has_batch_norm: Annotated[bool, "batch normalization of the input of each maxout layer"] = True
     dropout: Annotated[Rate, "dropout before the encoder and the maxout layers"] = 0.25
 
 
@@ -75,6 +78,22 @@ class Maxout(nn.Module):
         return pieces.amax(-1)
 
 
+class RowNorm(nn.BatchNorm1d):
+    """Batch normalization that can be trained from any batch and evaluated after any step.
+
+    Running averages start from the first batch: torch's start at a variance of one, of which they
+    keep a part for a hundred steps. A single row, which has no variance, is normalized by them.
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(B, D) -> (B, D)."""
+        if len(x) > 1 or not self.training:
+            assert self.num_batches_tracked is not None
+            self.momentum = max(0.1, 1 / (1 + int(self.num_batches_tracked)))
+            return super().forward(x)
+        return batch_norm(x, self.running_mean, self.running_var, self.weight, self.bias)
+
+
 class BiattentiveClassifier(TaskModel[LabeledText, str]):
     """BCN for one sentence, which attends to itself."""
 
@@ -91,12 +110,10 @@ class BiattentiveClassifier(TaskModel[LabeledText, str]):
         self.integrator = BiLSTM(3 * encoded_dim, config.dim)
         self.attention = nn.Linear(self.integrator.output_dim, 1)
         pooled_dim = 4 * self.integrator.output_dim
-        self.maxouts = nn.ModuleList(
-            [
-                Maxout(pooled_dim, pooled_dim // 2, config.n_pieces),
-                Maxout(pooled_dim // 2, pooled_dim // 4, config.n_pieces),
-                Maxout(pooled_dim // 4, len(labels), config.n_pieces),
-            ]
+        widths = [pooled_dim, pooled_dim // 2, pooled_dim // 4, len(labels)]
+        self.maxouts = nn.ModuleList(Maxout(a, b, config.n_pieces) for a, b in pairwise(widths))
+        self.norms = nn.ModuleList(
+            RowNorm(width) if config.has_batch_norm else nn.Identity() for width in widths[:-1]
         )
 
     def loss(self, examples: Sequence[LabeledText]) -> Tensor:
@@ -121,8 +138,8 @@ class BiattentiveClassifier(TaskModel[LabeledText, str]):
         compared = torch.cat([encoded, encoded - attended, encoded * attended], dim=-1)
         integrated = self.integrator(compared, batch.lengths)
         pooled = self._pool(integrated, mask)
-        for maxout in self.maxouts:
-            pooled = maxout(dropout(pooled, self._config.dropout, self.training))
+        for norm, maxout in zip(self.norms, self.maxouts, strict=True):
+            pooled = maxout(dropout(norm(pooled), self._config.dropout, self.training))
         return pooled
 
     def _pool(self, x: Tensor, mask: Tensor) -> Tensor:

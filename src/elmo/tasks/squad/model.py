@@ -63,7 +63,7 @@ class SquadConfig(TaskConfig):
         default_factory=lambda: OptimizerConfig(beta2=0.9, lr_plateau_patience=2)
     )
     train: TrainConfig = field(
-        default_factory=lambda: TrainConfig(n_epochs=20, patience=5, batch_size=40)
+        default_factory=lambda: TrainConfig(n_epochs=20, patience=5, batch_size=40, ema_decay=0.999)
     )
     data: SquadDataConfig = field(default_factory=SquadDataConfig)
     model: SquadModelConfig = field(default_factory=SquadModelConfig)

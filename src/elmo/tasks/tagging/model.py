@@ -13,13 +13,13 @@ from typing import Annotated, Any, Literal
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy, dropout
+from torch.nn.functional import cross_entropy
 
 from elmo.settings import Dim, PositiveInt, Rate, checked
-from elmo.tasks.config import CharsConfig, ElmoConfig, TaskConfig, WordsConfig
+from elmo.tasks.config import CharsConfig, ElmoConfig, TaskConfig
 from elmo.tasks.inputs import TokenVectors
 from elmo.tasks.nn.crf import CRF, transition_constraints
-from elmo.tasks.nn.lstm import BiLSTM
+from elmo.tasks.nn.lstm import BiLSTM, variational_dropout
 from elmo.tasks.spans import may_follow_bioes, read_spans, write_bioes, write_iob2
 from elmo.tasks.tagging.data import TaggedSentence, TaggingDataConfig, read_tagged
 from elmo.tasks.tagging.metrics import score_labels
@@ -32,9 +32,11 @@ from elmo.text.lines import LineFormat, split_line
 class TaggingModelConfig:
     """Sizes and dropout of the network."""
 
-    dim: Annotated[Dim, "cells per direction of the biLSTM"] = 200
-    n_layers: Annotated[PositiveInt, "layers of the biLSTM"] = 1
-    dropout: Annotated[Rate, "dropout of the biLSTM's output and between its layers"] = 0.5
+    dim: Annotated[Dim, "cells per direction of each biLSTM layer"] = 200
+    n_layers: Annotated[PositiveInt, "layers of the biLSTM"] = 2
+    dropout: Annotated[Rate, "variational dropout of the input and output of each biLSTM layer"] = (
+        0.5
+    )
     output: Annotated[Literal["crf", "softmax"], "output layer"] = "crf"
 
 
@@ -43,9 +45,8 @@ class TaggingModelConfig:
 class TaggingConfig(TaskConfig):
     """All settings."""
 
-    words: WordsConfig | None = field(default_factory=lambda: WordsConfig(dropout=0.5))
-    chars: CharsConfig | None = field(default_factory=lambda: CharsConfig(dropout=0.5))
-    elmo: ElmoConfig | None = field(default_factory=lambda: ElmoConfig(penalty=0.1))
+    chars: CharsConfig | None = field(default_factory=CharsConfig)
+    elmo: ElmoConfig | None = field(default_factory=lambda: ElmoConfig(penalty=0.1, dropout=0.0))
     data: TaggingDataConfig = field(default_factory=TaggingDataConfig)
     model: TaggingModelConfig = field(default_factory=TaggingModelConfig)
 
@@ -102,8 +103,9 @@ class Tagger(TaskModel[TaggedSentence, list[str]]):
     def _score(self, sentences: Sequence[Sequence[str]]) -> tuple[Tensor, Tensor]:
         """Scores of the labels (B, T, K), and lengths (B,)."""
         batch = self.tokens.read(sentences)
-        hidden = self.encoder(self.tokens(batch), batch.lengths)
-        hidden = dropout(hidden, self._dropout, self.training)
+        x = variational_dropout(self.tokens(batch), self._dropout, self.training)
+        hidden = self.encoder(x, batch.lengths)
+        hidden = variational_dropout(hidden, self._dropout, self.training)
         return self.scores(self.tokens.add_at_output(hidden, batch)), batch.lengths
 
     def _network_labels(self, example: TaggedSentence) -> Sequence[str]:
