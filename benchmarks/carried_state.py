@@ -37,7 +37,7 @@ def cosines(one: Array, other: Array) -> Array:
 
 def embed(elmo: Elmo, sentences: Sequence[list[str]], state: State, batch_size: int) -> list[Array]:
     """All layers of each sentence."""
-    found = elmo.embed(sentences, state=state, batch_size=batch_size)
+    found = elmo.embed_tokens(sentences, state=state, batch_size=batch_size)
     return [np.asarray(embedded.layers, dtype=np.float32) for embedded in found]
 
 

@@ -33,7 +33,9 @@ HERE = Path(__file__).parent
 Setting = str | int | bool | None
 TEXT = HERE.parent.parent / "shared" / "data" / "wiki" / "heldout.txt.xz"
 ALLENNLP_BATCHES = (16, 32, 64)
-IMPORT_OURS = "from elmo import Elmo; Elmo.load({model!r}).embed([['I', 'took', 'a', 'bow', '.']])"
+IMPORT_OURS = (
+    "from elmo import Elmo; Elmo.load({model!r}).embed_tokens([['I', 'took', 'a', 'bow', '.']])"
+)
 IMPORT_ALLENNLP = (
     "import sys; sys.path.insert(0, {workers!r}); sys.argv = ['', {model!r}, {sentences!r}]; "
     "sys.stdin = open('/dev/null'); import allennlp_worker as w; w.embed(1, 1)"

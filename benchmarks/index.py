@@ -95,7 +95,7 @@ def read_queries(elmo: Elmo, heldout: Path, n_sentences: int = 1000) -> list[Que
     sentences = list(Text(read_sentences([heldout]), 25 * n_sentences))
     queries = [
         Query(Occurrence(embedded.tokens, place), embedded.layers)
-        for embedded in elmo.stream(sentences)
+        for embedded in elmo.stream_tokens(sentences)
         for place, word in enumerate(embedded.tokens)
         if word.isalpha()
     ]
@@ -212,7 +212,7 @@ def _spelt_alike(index: WordIndex, query: Query) -> object:
 
 
 def _everything(elmo: Elmo, index: WordIndex, query: Query) -> object:
-    layers = elmo.embed([query.occurrence.tokens])[0].layers
+    layers = elmo.embed_tokens([query.occurrence.tokens])[0].layers
     return search(index, query.occurrence, layers, K, any_word=True)
 
 

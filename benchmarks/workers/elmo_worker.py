@@ -26,7 +26,7 @@ def embed(
 ) -> None:
     """Embed all sentences and hold the arrays, as a user would."""
     model = Elmo(elmo.model) if is_cold else elmo  # the same weights, no word remembered
-    embedded = model.embed(sentences[:n_sentences], batch_size=batch_size)
+    embedded = model.embed_tokens(sentences[:n_sentences], batch_size=batch_size)
     if out:
         np.savez(out, *(each.layers for each in embedded))
 
@@ -34,7 +34,7 @@ def embed(
 def embed_singly() -> None:
     """Embed one sentence at a time."""
     for words in sentences:
-        elmo.embed([words])
+        elmo.embed_tokens([words])
 
 
 def multiply(size: int = 3072) -> dict[str, Any]:
@@ -67,7 +67,7 @@ def stream(n_tokens: int) -> dict[str, Any]:
     most: list[int] = []
     n_read = 0
     mark = 0
-    for embedded in elmo.stream(_take(endless, n_tokens)):
+    for embedded in elmo.stream_tokens(_take(endless, n_tokens)):
         n_read += len(embedded.tokens)
         if n_read >= mark:
             most.append(resident_bytes() - bare_bytes)

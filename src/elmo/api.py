@@ -1,7 +1,8 @@
 """The main interface: load a model, embed and score text.
 
-In: raw texts or token lists. Out: `Embedded`: one vector per token and layer; `Scored`: one
-log-probability per token. The result for a sentence does not depend on its batch or on other texts.
+In: raw texts; token lists where a name says so. Out: `Embedded`: one vector per token and layer;
+`Scored`: one log-probability per token. The result for a sentence does not depend on its batch or
+on other texts.
 """
 
 import copy
@@ -16,7 +17,8 @@ import torch
 from numpy.typing import NDArray
 
 from elmo import models
-from elmo.errors import ConfigError
+from elmo.errors import ConfigError, DataError
+from elmo.files.text_files import find_text_files
 from elmo.inference.embedder import Embedder
 from elmo.inference.layer import ElmoLayer
 from elmo.inference.occurrence import Occurrence
@@ -26,9 +28,21 @@ from elmo.models import formats, model_folder
 from elmo.models.formats.alignment import read_alignment
 from elmo.models.model_folder import Mix, Model
 from elmo.network.bilm import BiLM
+from elmo.network.scalar_mix import LayerNorm
+from elmo.search import build
+from elmo.search.index import WordIndex
+from elmo.search.neighbors import Index, Neighbors, find_neighbors, open_index
 from elmo.text.batches import windows
-from elmo.text.lines import Text, as_sentences, check_tokens
-from elmo.text.tokenizer import Sentence
+from elmo.text.inputs import (
+    SplitText,
+    Text,
+    check_tokens,
+    read_texts,
+    read_token_lists,
+    read_tokens,
+    refuse_tokens,
+)
+from elmo.text.lines import LineFormat, read_sentences
 
 State = Literal["fresh", "warm", "carry"]  # the initial state of each sentence
 ScoreState = Literal["fresh", "carry"]
@@ -49,9 +63,28 @@ class Elmo:
         *,
         n_cached_words: int = CACHED_WORDS,
         alignment: Mapping[int, NDArray[np.float32]] | None = None,
+        name: str | None = None,
     ) -> None:
         self.model = model
+        self.name = name
         self.embedder = Embedder(model.bilm, n_cached_words, alignment)
+
+    def __repr__(self) -> str:
+        words = self.model.vocabulary
+        return (
+            f"<Elmo {self.name or '(without a name)'}: {self.n_layers} layers of "
+            f"{self.output_dim} dimensions, {self.bilm.n_parameters:,} parameters, "
+            f"{'no' if words is None else f'{len(words):,}'} output words, {self.device}>"
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Caches stay behind: their locks cannot be copied, and they fill again.
+        return _restore, (
+            self.model,
+            self.embedder.cache.n_words,
+            self.embedder.alignment,
+            self.name,
+        )
 
     @staticmethod
     def load(
@@ -93,7 +126,7 @@ class Elmo:
             layer: _read_alignment(layer, Path(file), model.bilm)
             for layer, file in (alignment or {}).items()
         }
-        return Elmo(model, n_cached_words=n_cached_words, alignment=matrices)
+        return Elmo(model, n_cached_words=n_cached_words, alignment=matrices, name=str(path))
 
     def save(self, folder: str | Path) -> None:
         """Write a model folder."""
@@ -103,6 +136,24 @@ class Elmo:
     def bilm(self) -> BiLM:
         """The network."""
         return self.model.bilm
+
+    @property
+    def device(self) -> torch.device:
+        """Where the network runs."""
+        return next(self.bilm.parameters()).device
+
+    def to(self, device: str | torch.device) -> "Elmo":
+        """Move the network to a device, such as "cuda"; results are NumPy arrays all the same."""
+        try:
+            self.bilm.to(torch.device(device))
+            if self.model.head is not None:
+                self.model.head.to(torch.device(device))
+        except (RuntimeError, AssertionError, TypeError) as error:
+            reason = str(error).split("\n", maxsplit=1)[0]
+            raise ConfigError(
+                f"device {device!r}: {reason}, expected one of this machine"
+            ) from error
+        return self
 
     @property
     def n_layers(self) -> int:
@@ -120,36 +171,105 @@ class Elmo:
         return {mix.name: mix for mix in self.model.mixes}
 
     @overload
-    def embed(  # type: ignore[overload-overlap] # a str is a sequence of str, but the first fits it
-        self, texts: str, *, state: State = ..., batch_size: int | None = ...
+    def embed(  # type: ignore[overload-overlap] # a str is an iterable of str; the first fits it
+        self,
+        texts: str,
+        *,
+        state: State = ...,
+        batch_size: int | None = ...,
+        single_words: bool = ...,
     ) -> Embedded: ...
     @overload
     def embed(
-        self, texts: Sequence[Text], *, state: State = ..., batch_size: int | None = ...
+        self,
+        texts: Iterable[str],
+        *,
+        state: State = ...,
+        batch_size: int | None = ...,
+        single_words: bool = ...,
     ) -> list[Embedded]: ...
 
     def embed(
         self,
-        texts: str | Sequence[Text],
+        texts: str | Iterable[str],
         *,
         state: State = "fresh",
         batch_size: int | None = None,
+        single_words: bool = False,
     ) -> Embedded | list[Embedded]:
-        """Embed one raw text, or a list of raw texts and token lists.
+        """Embed a text, or each text of a list, array, Series or generator.
+
+        Tokenized sentences go to `embed_tokens`. A list that looks like the tokens of one sentence,
+        as `["I", "took", "a", "bow"]`, is refused, unless `single_words=True` says that texts may
+        be of one word each.
 
         The LSTM state of each sentence starts from zeros. `state="warm"`: it starts from the state
         after an empty sentence, which is closer to training with carried state. `state="carry"`: it
         starts from the state of the sentence at the same position of the batch before, as in
         bilm-tf and AllenNLP; `batch_size` is then their batch size.
         """
-        one_or_many = [texts] if isinstance(texts, str) else texts
-        embedded = list(self.stream(one_or_many, state=state, batch_size=batch_size))
+        split = list(read_texts(texts, "embed_tokens"))
+        if not single_words:
+            refuse_tokens(split, "embed_tokens")
+        embedded = list(self._stream(split, state, batch_size))
         return embedded[0] if isinstance(texts, str) else embedded
 
+    @overload
+    def embed_tokens(  # type: ignore[overload-overlap]
+        self, tokens: Sequence[str], *, state: State = ..., batch_size: int | None = ...
+    ) -> Embedded: ...
+    @overload
+    def embed_tokens(
+        self, tokens: Iterable[Sequence[str]], *, state: State = ..., batch_size: int | None = ...
+    ) -> list[Embedded]: ...
+
+    def embed_tokens(
+        self,
+        tokens: Sequence[str] | Iterable[Sequence[str]],
+        *,
+        state: State = "fresh",
+        batch_size: int | None = None,
+    ) -> Embedded | list[Embedded]:
+        """Embed a tokenized sentence, or each of several; `state` as in `embed`.
+
+        A list of strings is the tokens of one sentence, a list of lists is several sentences.
+        Tokens are taken as they are.
+        """
+        sentences, is_one = read_tokens(tokens, "embed")
+        embedded = list(self._stream(sentences, state, batch_size))
+        return embedded[0] if is_one else embedded
+
     def stream(
-        self, texts: Iterable[Text], *, state: State = "fresh", batch_size: int | None = None
+        self,
+        texts: str | Iterable[str],
+        *,
+        state: State = "fresh",
+        batch_size: int | None = None,
+        single_words: bool = False,
     ) -> Iterator[Embedded]:
-        """Embed any number of texts, in order, in bounded memory."""
+        """Embed any number of texts, in order, in bounded memory; arguments as in `embed`."""
+        call = "stream_tokens"
+        split = read_texts(texts, call)
+        return self._stream(split, state, batch_size, None if single_words else call)
+
+    def stream_tokens(
+        self,
+        sentences: Iterable[Sequence[str]],
+        *,
+        state: State = "fresh",
+        batch_size: int | None = None,
+    ) -> Iterator[Embedded]:
+        """Embed any number of tokenized sentences, in order, in bounded memory."""
+        return self._stream(read_token_lists(sentences, "stream"), state, batch_size)
+
+    def _stream(
+        self,
+        texts: Iterable[SplitText],
+        state: State,
+        batch_size: int | None,
+        tokens_call: str | None = None,
+    ) -> Iterator[Embedded]:
+        """Embed texts; with a `tokens_call`, a first window that looks like tokens is refused."""
         if state not in ("fresh", "warm", "carry"):
             raise ConfigError(f"state {state!r} is unknown, expected 'fresh', 'warm' or 'carry'")
         if batch_size is not None and batch_size < 1:
@@ -160,7 +280,10 @@ class Elmo:
         n_truncated = 0
         n_texts = batch_size or CARRY_BATCH_SIZE if state == "carry" else None
         for window in self._windows(texts, n_texts):
-            sentences = [sentence.tokens for text in window for sentence in text]
+            if tokens_call is not None:
+                refuse_tokens(window, tokens_call)
+                tokens_call = None
+            sentences = [sentence.tokens for text in window for sentence in text.sentences]
             n_truncated += sum(map(encoder.count_truncated, sentences))
             if state == "carry":
                 arrays, carried = self.embedder.embed_carrying(sentences, carried)
@@ -168,7 +291,7 @@ class Elmo:
                 arrays = self.embedder.embed(sentences, batch_size, start)
             remaining = iter(arrays)
             for text in window:
-                yield self._join(text, list(islice(remaining, len(text))))
+                yield self._join(text, list(islice(remaining, len(text.sentences))))
         encoder.warn_truncated(n_truncated)
 
     def embed_into(
@@ -203,60 +326,193 @@ class Elmo:
         return Scorer(self.embedder, self.model)
 
     @overload
-    def score(self, texts: str, *, state: ScoreState = ...) -> Scored: ...  # type: ignore[overload-overlap]
+    def score(  # type: ignore[overload-overlap]
+        self, texts: str, *, state: ScoreState = ..., single_words: bool = ...
+    ) -> Scored: ...
     @overload
-    def score(self, texts: Sequence[Text], *, state: ScoreState = ...) -> list[Scored]: ...
+    def score(
+        self, texts: Iterable[str], *, state: ScoreState = ..., single_words: bool = ...
+    ) -> list[Scored]: ...
 
     def score(
-        self, texts: str | Sequence[Text], *, state: ScoreState = "fresh"
+        self,
+        texts: str | Iterable[str],
+        *,
+        state: ScoreState = "fresh",
+        single_words: bool = False,
     ) -> Scored | list[Scored]:
-        """Log-probabilities of each word of a text; `state` as in `Scorer.score_texts`."""
-        scored = self.scorer.score_texts([texts] if isinstance(texts, str) else texts, state)
+        """Log-probabilities of each word of a text, or of each text of a list as `embed` takes it.
+
+        `state="carry"`: each sentence starts from the LSTM state after the one before it, through
+        all texts, as in training on running text.
+        """
+        split = list(read_texts(texts, "score_tokens"))
+        if not single_words:
+            refuse_tokens(split, "score_tokens")
+        scored = self.scorer.score_texts([text.sentences for text in split], state)
         return scored[0] if isinstance(texts, str) else scored
 
-    def substitutes(self, sentence: Text, position: int, k: int = 10) -> list[Substitute]:
-        """The most probable words at a position, given all other words of the sentence."""
+    @overload
+    def score_tokens(  # type: ignore[overload-overlap]
+        self, tokens: Sequence[str], *, state: ScoreState = ...
+    ) -> Scored: ...
+    @overload
+    def score_tokens(
+        self, tokens: Iterable[Sequence[str]], *, state: ScoreState = ...
+    ) -> list[Scored]: ...
+
+    def score_tokens(
+        self, tokens: Sequence[str] | Iterable[Sequence[str]], *, state: ScoreState = "fresh"
+    ) -> Scored | list[Scored]:
+        """Log-probabilities of each word of a tokenized sentence, or of each of several."""
+        sentences, is_one = read_tokens(tokens, "score")
+        scored = self.scorer.score_texts([text.sentences for text in sentences], state)
+        return scored[0] if is_one else scored
+
+    def substitutes(
+        self, sentence: Text, position: int | None = None, k: int = 10
+    ) -> list[Substitute]:
+        """The words that fit a position of a sentence best, given all its other words.
+
+        The sentence is a text or its tokens; the position is that of a token. Without it, the word
+        of a text stands between asterisks: "I took a *bow*.".
+        """
         return self.scorer.substitutes([Occurrence.of(sentence, position)], k)[0]
 
-    def layer(self, **settings: Any) -> ElmoLayer:  # noqa: ANN401 - those of ElmoLayer
-        """An `ElmoLayer` for a task model, with its settings.
+    def layer(
+        self,
+        *,
+        n_outputs: int = 1,
+        dropout: float = 0.5,
+        fine_tune: bool = False,
+        initial_weights: Sequence[float] | None = None,
+        initial_gamma: float = 1.0,
+        freeze_mix: bool = False,
+        layer_norm: LayerNorm | None = None,
+        penalty: float = 0.0,
+    ) -> ElmoLayer:
+        """A `torch.nn.Module` for a task model: `n_outputs` mixes of the layers.
 
         A frozen layer shares this model's weights; a fine-tuned one has its own copy.
         """
         self._refuse_alignment("layer")
-        bilm = copy.deepcopy(self.bilm) if settings.get("fine_tune") else self.bilm
-        return ElmoLayer(bilm, **settings)
+        return ElmoLayer(
+            copy.deepcopy(self.bilm) if fine_tune else self.bilm,
+            n_outputs=n_outputs,
+            dropout=dropout,
+            fine_tune=fine_tune,
+            initial_weights=initial_weights,
+            initial_gamma=initial_gamma,
+            freeze_mix=freeze_mix,
+            layer_norm=layer_norm,
+            penalty=penalty,
+        )
+
+    def index(
+        self,
+        texts: Path | Iterable[str],
+        folder: str | Path | None = None,
+        *,
+        layers: Layers = "top",
+        exact: bool = False,
+        lines: LineFormat = "paragraphs",
+    ) -> WordIndex:
+        """An index of every word of some texts, for `neighbors`; in a folder, or a temporary one.
+
+        A `Path` names a file, a folder or a glob of text files, whose lines are as `lines` says. A
+        large text gets a graph over `layers` to search by, unless it is to be `exact`.
+        """
+        if isinstance(texts, str):
+            raise DataError(f"{texts[:40]!r} is a str, expected a list of texts, or a pathlib.Path")
+        if isinstance(texts, Path):
+            sentences = read_sentences(find_text_files(str(texts)), lines)
+        else:
+            split = read_texts(texts, "elmo.search.build_index")
+            sentences = (sentence.tokens for text in split for sentence in text.sentences)
+        graph_from = None if exact else build.GRAPH_FROM
+        if folder is None:
+            return build.temporary_index(self, sentences, layers=layers, graph_from=graph_from)
+        return build.build_index(
+            self, sentences, Path(folder), layers=layers, graph_from=graph_from
+        )
+
+    def open_index(
+        self, path: str | Path | None = None, *, lines: LineFormat = "paragraphs"
+    ) -> Index:
+        """The index in a folder, or a temporary one of a text file.
+
+        Without a path: WordNet's example sentences, which are in the package.
+        """
+        return open_index(self, None if path is None else Path(path), lines)
+
+    def neighbors(
+        self,
+        sentence: Text,
+        position: int | None = None,
+        k: int = 10,
+        *,
+        index: Index | None = None,
+        layers: Layers = "top",
+        any_word: bool = False,
+    ) -> Neighbors:
+        """Where a text uses a word as this sentence does, and the nearest words without context.
+
+        The sentence and the position are as in `substitutes`. The text is an `index`, or WordNet's
+        examples. `any_word=True` searches all words, not only the same one.
+        """
+        return find_neighbors(
+            self,
+            self._examples if index is None else index,
+            Occurrence.of(sentence, position),
+            k,
+            layers=layers,
+            any_word=any_word,
+        )
+
+    @cached_property
+    def _examples(self) -> Index:
+        return self.open_index()
 
     def _refuse_alignment(self, what: str) -> None:
         if self.embedder.alignment:
             raise ConfigError(f"{what} of an aligned model, expected embed or stream")
 
     def _windows(
-        self, texts: Iterable[Text], n_texts: int | None
-    ) -> Iterator[list[list[Sentence]]]:
-        """Texts as sentences, `n_texts` at a time or as many as fit into a window."""
-        split = map(as_sentences, texts)
+        self, texts: Iterable[SplitText], n_texts: int | None
+    ) -> Iterator[list[SplitText]]:
+        """Texts, `n_texts` at a time or as many as fit into a window."""
         if n_texts is not None:
-            return windows(split, lambda _: 1, n_texts)
+            return windows(texts, lambda _: 1, n_texts)
         token_bytes = self.n_layers * self.output_dim * 4
         return windows(
-            split,
-            lambda text: token_bytes * sum(len(sentence.tokens) + 2 for sentence in text),
+            texts,
+            lambda text: token_bytes * (text.n_tokens + 2 * len(text.sentences)),
             WINDOW_BYTES,
         )
 
-    def _join(self, text: list[Sentence], arrays: list[NDArray[np.float32]]) -> Embedded:
+    def _join(self, text: SplitText, arrays: list[NDArray[np.float32]]) -> Embedded:
         """The sentences of a text as one result."""
-        if len(text) == 1 and not text[0].offsets:
-            return Embedded(text[0].tokens, arrays[0], None, [(0, len(text[0].tokens))])
-        ends = np.cumsum([0, *(len(sentence.tokens) for sentence in text)]).tolist()
+        sentences = text.sentences
+        ends = np.cumsum([0, *(len(sentence.tokens) for sentence in sentences)]).tolist()
         nothing = np.empty((self.n_layers, 0, self.output_dim), dtype=np.float32)
         return Embedded(
-            [token for sentence in text for token in sentence.tokens],
+            [token for sentence in sentences for token in sentence.tokens],
             np.concatenate([nothing, *arrays], axis=1) if len(arrays) != 1 else arrays[0],
-            [offset for sentence in text for offset in sentence.offsets],
+            None
+            if text.text is None
+            else [offset for sentence in sentences for offset in sentence.offsets],
             list(pairwise(ends)),
+            text.text,
         )
+
+
+def _restore(
+    model: Model,
+    n_cached_words: int,
+    alignment: Mapping[int, NDArray[np.float32]],
+    name: str | None,
+) -> Elmo:
+    return Elmo(model, n_cached_words=n_cached_words, alignment=alignment, name=name)
 
 
 def _read_alignment(layer: int, path: Path, bilm: BiLM) -> NDArray[np.float32]:

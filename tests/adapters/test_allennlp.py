@@ -89,7 +89,7 @@ def test_representations_and_mask_have_the_old_shapes(files, corpus):
 
 def test_the_first_call_gives_the_mean_of_our_layers(files, corpus):
     [mixed] = Elmo(*files, 1, dropout=0)(batch_to_ids(corpus[:3]))["elmo_representations"]
-    for k, embedded in enumerate(OurElmo.load(files[1]).embed(corpus[:3])):
+    for k, embedded in enumerate(OurElmo.load(files[1]).embed_tokens(corpus[:3])):
         np.testing.assert_allclose(
             mixed[k, : len(corpus[k])].detach(), embedded.vectors(), atol=1e-5
         )

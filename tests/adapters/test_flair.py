@@ -16,6 +16,7 @@ from flair.models import SequenceTagger
 from flair.trainers import ModelTrainer
 
 from elmo.adapters.flair import ElmoEmbeddings
+from elmo.api import Elmo
 
 
 @pytest.fixture
@@ -29,10 +30,14 @@ def test_tokens_have_the_vectors_of_elmo(folder, elmo):
     sentences = [Sentence(["I", "took", "a", "bow"]), Sentence(["東京"])]
     embeddings.embed(sentences)
     words = [[token.text for token in sentence] for sentence in sentences]
-    for sentence, embedded in zip(sentences, elmo.embed(words), strict=True):
+    for sentence, embedded in zip(sentences, elmo.embed_tokens(words), strict=True):
         found = np.array([token.get_embedding().cpu().numpy() for token in sentence])
         np.testing.assert_allclose(found, embedded.vectors("top"), atol=1e-5)
     assert embeddings.embedding_length == elmo.output_dim
+
+
+def test_the_english_model_is_opened_by_default():
+    assert ElmoEmbeddings().embedding_length == Elmo.load().output_dim
 
 
 def test_they_stack_with_others(folder):

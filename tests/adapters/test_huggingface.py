@@ -23,7 +23,7 @@ SENTENCES = [["I", "took", "a", "bow"], ["東京"]]
 def same(one, other):
     return all(
         np.array_equal(a.layers, b.layers)
-        for a, b in zip(one.embed(SENTENCES), other.embed(SENTENCES), strict=True)
+        for a, b in zip(one.embed_tokens(SENTENCES), other.embed_tokens(SENTENCES), strict=True)
     )
 
 

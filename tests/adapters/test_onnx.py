@@ -38,7 +38,7 @@ def check(elmo, path, batches=BATCHES):
     for sentences in batches:
         layers = run(path, elmo, sentences)
         assert layers.shape[:2] == (elmo.n_layers, len(sentences))
-        for k, embedded in enumerate(elmo.embed(sentences)):
+        for k, embedded in enumerate(elmo.embed_tokens(sentences)):
             n_tokens = len(embedded.tokens)
             np.testing.assert_allclose(layers[:, k, :n_tokens], embedded.layers, atol=1e-4)
             assert not layers[:, k, n_tokens:].any()
@@ -79,4 +79,4 @@ def test_the_verb_convert_writes_it(elmo, official, tmp_path):
         main(["convert", str(official), str(tmp_path / "elmo.onnx")])
     assert not left.value.code
     layers = run(tmp_path / "elmo.onnx", elmo, [["bow"]])
-    np.testing.assert_allclose(layers[:, 0], elmo.embed([["bow"]])[0].layers, atol=1e-4)
+    np.testing.assert_allclose(layers[:, 0], elmo.embed_tokens([["bow"]])[0].layers, atol=1e-4)

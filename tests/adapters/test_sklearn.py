@@ -14,6 +14,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import FeatureUnion, make_pipeline
 
 from elmo.adapters.sklearn import SentenceVectorizer, TokenFeatures, occurrences
+from elmo.api import Elmo
 from elmo.errors import CheckpointError, ConfigError, DataError
 
 TEXTS = [
@@ -40,9 +41,11 @@ def test_a_text_s_vector_is_what_elmo_pools(folder, elmo, pooling, layers):
 
 def test_token_lists_and_empty_input_are_taken(folder):
     vectorizer = SentenceVectorizer(folder)
-    assert vectorizer.transform([["already", "tokens"], []]).shape == (2, 16)
-    assert not vectorizer.transform([[]]).any()
+    tokens = SentenceVectorizer(folder, is_tokenized=True)
+    assert tokens.transform([["already", "tokens"], []]).shape == (2, 16)
+    assert not tokens.transform([[]]).any()
     assert vectorizer.transform([]).shape == (0, 16)
+    assert vectorizer.transform(["bow", "arrow"]).shape == (2, 16)
     assert vectorizer.transform(np.array(TEXTS, dtype=object)).shape == (4, 16)
 
 
@@ -53,7 +56,7 @@ def test_a_single_text_is_refused(folder):
 
 def test_tokens_have_their_vectors_in_context(folder, elmo, corpus):
     vectors = TokenFeatures(folder, layers="top").fit_transform(list(occurrences(corpus)))
-    expected = np.concatenate([embedded.vectors("top") for embedded in elmo.embed(corpus)])
+    expected = np.concatenate([embedded.vectors("top") for embedded in elmo.embed_tokens(corpus)])
     np.testing.assert_allclose(vectors, expected, atol=1e-5)
     chosen = [(corpus[0], 3), (corpus[1], 4), (corpus[0], 0)]
     some = TokenFeatures(folder, layers="top").transform(chosen)
@@ -106,11 +109,23 @@ def test_settings_are_saved_without_pickle(folder, tmp_path):
         "model": str(folder),
         "layers": [0.0, 0.5, 0.5],
         "pooling": "max",
+        "is_tokenized": False,
     }
     with pytest.raises(ConfigError, match="no settings of a TokenFeatures"):
         TokenFeatures.load(path)
     with pytest.raises(ConfigError, match="expected what its `save` wrote"):
         SentenceVectorizer.load(tmp_path / "absent.json")
+
+
+@pytest.mark.parametrize("settings", [{}, {"model": "english"}])
+def test_a_model_is_opened_by_its_name(settings, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    expected = Elmo.load().embed(TEXTS[0]).pooled()
+    vectors = SentenceVectorizer(**settings).fit_transform(TEXTS)
+    np.testing.assert_allclose(vectors[0], expected, atol=1e-5)
+    assert TokenFeatures(**settings).transform([(["bow"], 0)]).shape == (1, len(expected))
+    with pytest.raises(CheckpointError, match="englisch: no such file or folder"):
+        SentenceVectorizer("englisch").fit(TEXTS)
 
 
 def test_a_wrong_path_is_told_when_fitting(tmp_path):

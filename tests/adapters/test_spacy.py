@@ -9,7 +9,8 @@ import spacy
 from spacy.tokens import Doc
 from spacy.training import Example
 
-import elmo.adapters.spacy  # noqa: F401 - registers the factory
+from elmo.adapters.spacy import build_tok2vec
+from elmo.api import Elmo
 from elmo.errors import CheckpointError
 
 TEXT = "I took a bow. He was wielding a bow\n\nand an arrow."
@@ -31,7 +32,7 @@ def nlp(folder):
 def test_tokens_have_the_vectors_of_their_words(nlp, elmo):
     doc = nlp(TEXT)
     words = [token for token in doc if not token.is_space]
-    expected = elmo.embed([[token.text for token in words]])[0].vectors("top")
+    expected = elmo.embed_tokens([[token.text for token in words]])[0].vectors("top")
     assert doc.tensor.shape == (len(doc), elmo.output_dim)
     np.testing.assert_allclose([token.vector for token in words], expected, atol=1e-5)
     assert not any(token.vector.any() for token in doc if token.is_space)
@@ -43,7 +44,7 @@ def test_sentences_are_read_alone_where_there_are_sentences(nlp, elmo):
     doc = nlp(TEXT)
     first = next(doc.sents)
     assert len(list(doc.sents)) == 2
-    expected = elmo.embed([[token.text for token in first]])[0].vectors("top")
+    expected = elmo.embed_tokens([[token.text for token in first]])[0].vectors("top")
     np.testing.assert_allclose([token.vector for token in first], expected, atol=1e-5)
 
 
@@ -89,6 +90,18 @@ def test_bytes_and_config_carry_the_settings(nlp):
     copy.get_pipe("elmo").layers = 0
     copy.from_bytes(nlp.to_bytes())
     np.testing.assert_allclose(copy(TEXT).tensor, before, atol=1e-6)
+
+
+def test_the_english_model_is_opened_by_default(tmp_path):
+    nlp = spacy.blank("en")
+    nlp.add_pipe("elmo", config={"bundles_model": False})
+    english = Elmo.load("english")
+    expected = english.embed_tokens(["a", "bow"]).vectors()
+    np.testing.assert_allclose(nlp("a bow").tensor, expected, atol=1e-5)
+    nlp.to_disk(tmp_path / "pipeline")
+    np.testing.assert_allclose(spacy.load(tmp_path / "pipeline")("a bow").tensor, expected, 1e-5)
+    width = build_tok2vec(width=8).initialize([nlp("a bow")]).predict([nlp("a bow")])[0].shape
+    assert width == (2, 8)
 
 
 def test_a_wrong_path_is_told_at_the_first_doc(tmp_path):

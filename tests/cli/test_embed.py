@@ -28,7 +28,7 @@ def expected(official):
 @pytest.fixture
 def expected_of_tokens(official):
     """The same if each line is the tokens of one sentence."""
-    return [e.layers for e in Elmo.load(official).embed([line.split() for line in TOKENS])]
+    return [e.layers for e in Elmo.load(official).embed_tokens([line.split() for line in TOKENS])]
 
 
 def read_lines(path):
@@ -129,7 +129,7 @@ def test_a_very_long_line_gets_the_vectors_it_would_get_alone(run, tmp_path, off
     tokens = [f"word{k % 50}" for k in range(5000)]
     stdin = f"a b\n{' '.join(tokens)}\nc\n".encode()
     run("embed", "-", "--lines", "tokens", "-o", tmp_path / "v.npz", "-m", official, stdin=stdin)
-    alone = Elmo.load(official).embed([tokens])[0].vectors()
+    alone = Elmo.load(official).embed_tokens([tokens])[0].vectors()
     with np.load(tmp_path / "v.npz") as file:
         np.testing.assert_allclose(file["1"], alone, atol=1e-5)
         assert len(file["0"]) == 2
@@ -184,7 +184,7 @@ def test_an_unknown_ending_is_refused(refused, text, tmp_path, official):
 
 
 def test_unknown_layers_are_refused_and_leave_nothing(refused, text, tmp_path, official):
-    assert "0 to 2" in refused(
+    assert "-3 to 2" in refused(
         "embed", text, "-o", tmp_path / "v.npz", "-m", official, "--layers", "7"
     )
     assert not (tmp_path / "v.npz").exists()

@@ -1,6 +1,7 @@
 """The module in a task model: what trains, what is dropped, and that it survives torch's ways."""
 
 import copy
+import inspect
 import io
 import socket
 
@@ -10,7 +11,7 @@ import torch
 from torch import nn
 
 from elmo.api import Elmo
-from elmo.errors import DataError
+from elmo.errors import ConfigError, DataError
 from elmo.inference.layer import ElmoLayer
 from elmo.models.model_folder import Model
 from elmo.network.scalar_mix import LAYER_NORMS
@@ -31,7 +32,7 @@ def test_each_mix_is_the_mix_of_the_embedded_layers(elmo, corpus):
         layer.mixes[1].gamma.fill_(3)
         output = layer(corpus)
     shares = torch.softmax(torch.tensor([1.0, 0.0, -1.0]), 0) * 3
-    for k, embedded in enumerate(elmo.embed(corpus)):
+    for k, embedded in enumerate(elmo.embed_tokens(corpus)):
         n_tokens = len(corpus[k])
         np.testing.assert_allclose(output.mixes[0][k, :n_tokens], embedded.vectors(), atol=1e-5)
         np.testing.assert_allclose(
@@ -116,12 +117,12 @@ def test_fine_tuned_gradients_are_those_of_small_changes(bilm):
 
 
 def test_fine_tuning_leaves_the_opened_model_as_it_was(elmo, corpus):
-    before = elmo.embed([corpus[0]])[0].layers
+    before = elmo.embed_tokens([corpus[0]])[0].layers
     layer = elmo.layer(fine_tune=True, dropout=0.0)
     layer(corpus[:2]).mixes[0].sum().backward()
     torch.optim.SGD(layer.parameters(), lr=0.5).step()
-    np.testing.assert_array_equal(elmo.embed([corpus[0]])[0].layers, before)
-    changed = Elmo(Model(layer.bilm)).embed([corpus[0]])[0].layers
+    np.testing.assert_array_equal(elmo.embed_tokens([corpus[0]])[0].layers, before)
+    changed = Elmo(Model(layer.bilm)).embed_tokens([corpus[0]])[0].layers
     assert not np.allclose(changed, before)
 
 
@@ -282,3 +283,30 @@ def test_long_words_are_counted(layer):
 def test_what_is_no_sentence_is_told(layer, sentences, told):
     with pytest.raises(DataError, match=told):
         layer(sentences)
+
+
+def test_elmo_s_layer_has_the_parameters_of_the_module():
+    ours = inspect.signature(Elmo.layer).parameters
+    theirs = inspect.signature(ElmoLayer).parameters
+    assert {n: (p.default, p.annotation) for n, p in ours.items() if n != "self"} == {
+        n: (p.default, p.annotation) for n, p in theirs.items() if n != "bilm"
+    }
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ({"n_outputs": 0}, "n_outputs is 0, expected a whole number from 1"),
+        ({"n_outputs": 1.5}, "n_outputs is 1.5"),
+        ({"dropout": 1.5}, "dropout is 1.5, expected a number from 0, below 1"),
+        ({"dropout": "0.5"}, "dropout is '0.5'"),
+        ({"initial_gamma": float("nan")}, "initial_gamma is nan"),
+        ({"initial_weights": [0, float("inf"), 0]}, "an initial weight is inf"),
+        ({"initial_weights": "abc"}, "an initial weight is 'a'"),
+        ({"penalty": -1}, "penalty is -1, expected a finite number from 0"),
+        ({"layer_norm": "batch"}, "layer norm 'batch' is unknown"),
+    ],
+)
+def test_wrong_settings_of_a_layer_are_told(elmo, settings, told):
+    with pytest.raises(ConfigError, match=told):
+        elmo.layer(**settings)

@@ -68,17 +68,17 @@ def test_one_direction_in_chunks_equals_the_whole(bilm, directions):
 
 def test_a_text_longer_than_a_batch_starts_warm_too(elmo):
     tokens = random_tokens(BATCH_TOKENS + 1)
-    [warm] = elmo.embed([tokens], state="warm")
-    carried = elmo.embed([[], tokens], state="carry", batch_size=1)[1]
+    [warm] = elmo.embed_tokens([tokens], state="warm")
+    carried = elmo.embed_tokens([[], tokens], state="carry", batch_size=1)[1]
     np.testing.assert_allclose(warm.layers, carried.layers, atol=1e-5)
-    assert np.abs(warm.layers - elmo.embed([tokens])[0].layers).max() > 1e-3
+    assert np.abs(warm.layers - elmo.embed_tokens([tokens])[0].layers).max() > 1e-3
 
 
 def test_a_text_longer_than_a_batch_is_embedded_as_if_at_once(elmo):
     """Long enough that `embed` itself takes the chunked way, over several chunks."""
     tokens = random_tokens(BATCH_TOKENS + 900)
     short = ["a", "bow"]
-    [first, long, last] = elmo.embed([short, tokens, short])
+    [first, long, last] = elmo.embed_tokens([short, tokens, short])
     batch = encode_batch([tokens], 50, elmo.bilm.char_cnn.widest_filter)
     with torch.no_grad():
         expected = elmo.bilm(batch).layers[:, 0, 1:-1].numpy()
@@ -91,7 +91,7 @@ def test_one_layer_or_mix_is_written_into_an_array(elmo, layers):
     tokens = random_tokens(3000)
     out = np.full((3000, 16), np.nan, np.float32)
     elmo.embed_into(tokens, out, layers=layers)
-    np.testing.assert_allclose(out, elmo.embed([tokens])[0].vectors(layers), atol=1e-5)
+    np.testing.assert_allclose(out, elmo.embed_tokens([tokens])[0].vectors(layers), atol=1e-5)
 
 
 @pytest.mark.parametrize(("layers", "kept"), [("all", [0, 1, 2]), ("0,2", [0, 2]), ("top", [2])])
@@ -99,12 +99,12 @@ def test_several_layers_are_written_into_an_array(elmo, corpus, layers, kept):
     tokens = corpus[1]
     out = np.full((len(kept), len(tokens), 16), np.nan, np.float32)
     elmo.embed_into(tokens, out, layers=layers)
-    np.testing.assert_allclose(out, elmo.embed([tokens])[0].layers[kept], atol=1e-5)
+    np.testing.assert_allclose(out, elmo.embed_tokens([tokens])[0].layers[kept], atol=1e-5)
 
 
 def test_a_memory_map_and_an_hdf5_dataset_are_written(elmo, tmp_path):
     tokens = random_tokens(2500)
-    expected = elmo.embed([tokens])[0]
+    expected = elmo.embed_tokens([tokens])[0]
     mapped = np.lib.format.open_memmap(
         tmp_path / "top.npy", mode="w+", dtype=np.float32, shape=(2500, 16)
     )
@@ -153,7 +153,7 @@ elmo = Elmo(Model(BiLM(small()).eval()))
 n_tokens = int(sys.argv[1])
 words = np.random.default_rng(0).zipf(1.2, n_tokens) % 30_000
 tokens = [f"word{k}" for k in words]
-elmo.embed([tokens[:50]])
+elmo.embed_tokens([tokens[:50]])
 out = np.ones((n_tokens, elmo.output_dim), np.float32)
 token_vectors = 2 * len(set(tokens)) * elmo.output_dim // 2 * 4  # remembered, and those of the text
 before = peak()

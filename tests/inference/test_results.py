@@ -1,5 +1,7 @@
 """What `embed` gives: choices of layers, and pooling."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -18,7 +20,10 @@ def test_vectors_are_the_mean_of_the_layers_by_default(embedded):
     assert embedded.vectors().dtype == np.float32
 
 
-@pytest.mark.parametrize(("choice", "layer"), [("top", 2), (0, 0), (1, 1), ("1", 1), (2, 2)])
+@pytest.mark.parametrize(
+    ("choice", "layer"),
+    [("top", 2), (0, 0), (1, 1), ("1", 1), (2, 2), (-1, 2), ("-1", 2), (-3, 0), (np.int64(1), 1)],
+)
 def test_a_layer_is_chosen_by_name_or_number(embedded, choice, layer):
     np.testing.assert_array_equal(embedded.vectors(choice), embedded.layers[layer])
 
@@ -41,7 +46,7 @@ def test_several_layers_are_a_row_of_weights_each(choice, rows):
 
 
 @pytest.mark.parametrize(
-    "choice", [3, -1, "3", "-1", "", "x", "0,", "1.5", "toP", [1, 2], [[1, 2, 3]]]
+    "choice", [3, -4, "3", "-4", "", "x", "0,", "1.5", "- 1", "toP", [1, 2], [[1, 2, 3]]]
 )
 def test_a_choice_that_is_none_is_told(choice):
     with pytest.raises(ConfigError, match="expected"):
@@ -76,3 +81,33 @@ def test_a_pooling_that_is_none_is_told(embedded):
 def test_half_precision_is_pooled_without_overflow():
     layers = np.full((1, 4, 2), 60000, np.float16)
     assert np.isfinite(Embedded(list("abcd"), layers).pooled()).all()
+
+
+def test_a_result_is_a_sequence_of_its_words(embedded):
+    raw = dataclasses.replace(embedded, offsets=[(0, 1), (2, 6), (7, 8), (9, 12)])
+    assert len(raw) == 4
+    assert [word.text for word in raw] == raw.tokens
+    assert [word.offset for word in raw] == raw.offsets
+    assert embedded[0].offset is None
+    assert raw[-1] == raw[3] != raw[2]
+    for word, vector in zip(raw, raw.vectors("top"), strict=True):
+        np.testing.assert_array_equal(word.vector("top"), vector)
+    with pytest.raises(IndexError):
+        raw[4]
+
+
+def test_results_are_compared_by_their_values(embedded):
+    assert embedded == dataclasses.replace(embedded, layers=embedded.layers.copy())
+    assert embedded != dataclasses.replace(embedded, layers=embedded.layers + 1)
+    assert embedded != dataclasses.replace(embedded, layers=embedded.layers[:, :2])
+    assert embedded != dataclasses.replace(embedded, text="I took a bow")
+    assert embedded != embedded.tokens
+    assert embedded in [None, embedded]
+
+
+def test_a_result_is_shown_in_one_line(embedded):
+    assert repr(embedded) == "<Embedded 'I took a bow': 4 tokens, 3 layers of 5 dimensions>"
+    long = dataclasses.replace(embedded, text="Two\nlines, " * 10)
+    assert "\n" not in repr(long)
+    assert len(repr(long)) < 110
+    assert repr(embedded[1]) == "<EmbeddedToken 'took': 3 layers of 5 dimensions>"

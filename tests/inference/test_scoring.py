@@ -93,7 +93,7 @@ def test_every_word_is_scored_by_what_stands_left_and_right_of_it_alone(scoring,
 
 def test_carried_state_is_that_of_sentences_read_one_after_the_other(scoring):
     states = [None, None]
-    scored = scoring.score(SENTENCES[:4], state="carry")
+    scored = scoring.score_tokens(SENTENCES[:4], state="carry")
     for text, tokens in zip(scored, SENTENCES, strict=False):
         for r, (name, words) in enumerate([("forward", tokens), ("backward", tokens[::-1])]):
             numbers = VOCABULARY.ids(words)
@@ -106,17 +106,32 @@ def test_carried_state_is_that_of_sentences_read_one_after_the_other(scoring):
             assert text.log_prob(name) == pytest.approx(total, abs=1e-3)
 
 
-@pytest.mark.parametrize("texts", [[["a", 3]], [[None]], [["a"], [["b"]]]])
-def test_what_is_no_token_is_refused_as_embed_refuses_it(scoring, texts):
+@pytest.mark.parametrize("tokens", [[["a", 3]], [[None]], [["a"], [["b"]]]])
+def test_what_is_no_token_is_refused_as_embed_refuses_it(scoring, tokens):
     with pytest.raises(DataError, match="a token is"):
-        scoring.score(texts)
+        scoring.score_tokens(tokens)
+
+
+def test_results_are_compared_by_their_values(scoring):
+    one, same, other = (scoring.score(text) for text in ("A bow.", "A bow.", "A boat."))
+    assert one == same
+    assert one != other
+    assert one != "A bow."
+
+
+def test_a_word_is_named_by_asterisks_or_by_its_position(scoring):
+    by_position = scoring.substitutes("I took a bow .", 3)
+    assert scoring.substitutes("I took a *bow* .") == by_position
+    assert scoring.substitutes(["I", "took", "a", "bow", "."], 3) == by_position
+    with pytest.raises(DataError, match="tokens without a position"):
+        scoring.substitutes(["I", "took"])
 
 
 @pytest.mark.parametrize("state", ["fresh", "carry"])
 def test_truncated_words_are_reported_once(scoring, state):
     long = "x" * MAX_CHARACTERS
     with pytest.warns(UserWarning, match="3 words are longer than") as told:
-        scoring.score([["a", long], [long], f"a {long}"], state=state)
+        scoring.score_tokens([["a", long], [long], ["a", long]], state=state)
     assert len(told) == 1
     with pytest.warns(UserWarning, match="1 words are longer than"):
         scoring.score(long, state=state)
@@ -237,7 +252,7 @@ def test_raw_text_keeps_its_sentences_and_places(scoring):
 
 
 def test_surprisal_is_in_bits_and_unknown_words_are_marked(scoring):
-    sentence = scoring.score([["a", "bow", "and", "arrow"]])[0].sentences[0]
+    sentence = scoring.score_tokens([["a", "bow", "and", "arrow"]])[0].sentences[0]
     assert sentence.is_known == [True, True, True, False]
     np.testing.assert_allclose(
         2.0 ** -sentence.surprisal("forward"), np.exp(sentence.log_probs["forward"])
@@ -250,7 +265,7 @@ def test_nothing_to_score_is_no_error(scoring):
     assert empty.sentences == []
     assert math.isnan(empty.perplexity("forward"))
     assert json.loads(json.dumps(empty.to_mapping())) == {"sentences": [], "perplexity": {}}
-    assert scoring.score([[]])[0].to_mapping()["perplexity"]["combined"] is None
+    assert scoring.score_tokens([[]])[0].to_mapping()["perplexity"]["combined"] is None
 
 
 def test_a_model_of_one_direction_is_combined_with_nothing(tiny_options):
@@ -302,7 +317,9 @@ def softmax_files(tmp_path):
 def test_official_softmax_files_are_attached_to_official_weights(scoring, official, softmax_files):
     softmax, vocabulary = softmax_files
     opened = Elmo.load(official, softmax=softmax, vocabulary=vocabulary)
-    for one, two in zip(opened.score(SENTENCES), scoring.score(SENTENCES), strict=True):
+    for one, two in zip(
+        opened.score_tokens(SENTENCES), scoring.score_tokens(SENTENCES), strict=True
+    ):
         assert one.perplexity("combined") == pytest.approx(two.perplexity("combined"), rel=1e-4)
 
 

@@ -46,5 +46,5 @@ def test_a_trained_model_has_its_vectors_in_allennlp(shared, corpus, tmp_path):
         env={**os.environ, "PYTHONPATH": ""},
     )
     theirs = np.load(out)
-    for k, embedded in enumerate(Elmo.load(tmp_path / "run" / "model").embed(sentences)):
+    for k, embedded in enumerate(Elmo.load(tmp_path / "run" / "model").embed_tokens(sentences)):
         np.testing.assert_allclose(embedded.layers, theirs[f"s{k}"], atol=1e-5)

@@ -29,7 +29,7 @@ def test_carried_state_gives_the_originals_numbers(folder):
     batches = list(zip(*tokens, strict=True))
     assert (len(batches), len(batches[0])) == (10, 3)
     texts = [sentence for batch in batches for sentence in batch]
-    found = elmo.embed(texts, state="carry", batch_size=3)
+    found = elmo.embed_tokens(texts, state="carry", batch_size=3)
     wanted = [top for batch in zip(*expected, strict=True) for top in batch]
     for embedded, top in zip(found, wanted, strict=True):
         np.testing.assert_allclose(embedded.vectors("top"), top, **CLOSE)
@@ -55,7 +55,9 @@ def test_the_first_batch_needs_no_carried_state(folder):
     tokens, expected = read_golden(folder)
     elmo = Elmo.load(folder / "lm_weights.hdf5")
     for sentences, tops in zip(tokens, expected, strict=True):
-        np.testing.assert_allclose(elmo.embed([sentences[0]])[0].vectors("top"), tops[0], **CLOSE)
+        np.testing.assert_allclose(
+            elmo.embed_tokens([sentences[0]])[0].vectors("top"), tops[0], **CLOSE
+        )
 
 
 def test_the_token_layer_gives_allennlp_s_token_vectors(shared):

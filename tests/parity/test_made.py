@@ -18,7 +18,7 @@ def test_every_layer_equals_allennlp_s(name, batch_size):
     folder = MADE / name
     text = (folder / "sentences.txt").read_text(encoding="utf-8")
     sentences = [line.split() for line in text.splitlines()]
-    found = Elmo.load(folder).embed(sentences, batch_size=batch_size)
+    found = Elmo.load(folder).embed_tokens(sentences, batch_size=batch_size)
     with np.load(folder / "layers.npz") as expected:
         assert len(expected.files) == len(sentences)
         for k, embedded in enumerate(found):

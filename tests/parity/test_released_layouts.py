@@ -21,6 +21,6 @@ def test_the_learned_sum_of_a_tuned_model_is_that_of_the_project_that_wrote_it(p
     sentences = (folder / "sentences.txt").read_text(encoding="utf-8").splitlines()
     with np.load(folder / "mixed.npz") as expected:
         assert len(expected.files) == len(sentences)
-        for k, embedded in enumerate(elmo.embed([line.split() for line in sentences])):
+        for k, embedded in enumerate(elmo.embed_tokens([line.split() for line in sentences])):
             vectors = embedded.vectors(elmo.mixes[mix].layers)
             np.testing.assert_allclose(vectors, expected[f"s{k}"], atol=1e-5)

@@ -30,7 +30,7 @@ def test_the_class_with_the_nearest_average_is_taken(elmo, folder):
     sentences = read_sentences(folder / "bow", "train")
     for layer in range(3):
         vectors = np.stack(
-            [elmo.embed([list(s.tokens)])[0].layers[layer, s.position] for s in sentences]
+            [elmo.embed_tokens([list(s.tokens)])[0].layers[layer, s.position] for s in sentences]
         )
         averages = np.stack([vectors[:2].mean(0), vectors[2:].mean(0)])
         cosines = vectors @ averages.T / np.linalg.norm(averages, axis=1)

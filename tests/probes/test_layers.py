@@ -8,7 +8,7 @@ from elmo.probes.layers import embed_tokens, normalize
 def test_features_are_the_layers_of_all_tokens_in_order(elmo, corpus, state):
     sentences = [*corpus[:4], [], *corpus[4:6]]
     features = embed_tokens(elmo, sentences, state)
-    expected = [embedded.layers for embedded in elmo.embed(sentences, state=state)]
+    expected = [embedded.layers for embedded in elmo.embed_tokens(sentences, state=state)]
     np.testing.assert_allclose(features, np.concatenate(expected, axis=1), atol=2e-3)
 
 

@@ -57,7 +57,7 @@ def test_ranks_by_form_count_the_words_that_are_nearer(elmo):
     frequent = ["bow", "people", "peoples", "something"]
     unseen = [UnseenWord("x", "peopel", "people"), UnseenWord("x", "bow", "bow")]
     words = [*frequent, "peopel"]
-    vectors = dict(zip(words, elmo.embed([words])[0].layers[0], strict=True))
+    vectors = dict(zip(words, elmo.embed_tokens([words])[0].layers[0], strict=True))
 
     def cosine(one, other):
         one, other = vectors[one], vectors[other]
@@ -78,11 +78,11 @@ def test_in_context_a_word_stands_in_one_sentence_and_the_known_ones_in_others(e
     ranks = ranks_in_context(elmo, asked, contexts, "fresh")
     tokens, position = contexts["school"].query
     misspelt = [*tokens[:position], "shcool", *tokens[position + 1 :]]
-    vector = elmo.embed([misspelt])[0].vectors("top")[position]
+    vector = elmo.embed_tokens([misspelt])[0].vectors("top")[position]
     cosines = {}
     for word, context in contexts.items():
         tokens, position = context.candidate
-        other = elmo.embed([list(tokens)])[0].vectors("top")[position]
+        other = elmo.embed_tokens([list(tokens)])[0].vectors("top")[position]
         cosines[word] = vector @ other / np.linalg.norm(vector) / np.linalg.norm(other)
     assert ranks[0] == sum(cosine > cosines["school"] for cosine in cosines.values())
 

@@ -35,7 +35,7 @@ def test_accuracies_are_those_of_the_scores_one_by_one(language_model, path):
     for column, contexts in enumerate((["forward"], ["backward"], ["forward", "backward"])):
         preferred = []
         for pair in pairs:
-            good, bad = language_model.score([list(pair.good), list(pair.bad)])
+            good, bad = language_model.score_tokens([list(pair.good), list(pair.bad)])
             difference = sum(good.log_prob(c) - bad.log_prob(c) for c in contexts)
             preferred.append(0.5 if pair.good == pair.bad else float(difference > 0))
         assert result.rows["agreement"][column] == pytest.approx(50 * sum(preferred[:2]))

@@ -25,7 +25,7 @@ def test_times_that_are_surprisal_are_explained_by_it(language_model, drawn, tmp
     timed = []
     for words in drawn:
         tokens = [[word.rstrip(","), *([","] if word.endswith(",") else [])] for word in words]
-        scored = language_model.score([[token for each in tokens for token in each]])[0]
+        scored = language_model.score_tokens([[token for each in tokens for token in each]])[0]
         bits = iter(scored.sentences[0].surprisal("forward").tolist())
         sums = [sum(next(bits) for _ in each) for each in tokens]
         timed.append(

@@ -52,7 +52,7 @@ def test_layer_0_is_chance_and_the_others_are_as_counted_one_by_one(elmo, state)
     assert share.n_occurrences == 4
     assert share.chance == pytest.approx(100 / 3)
     assert share.by_layer[0] == pytest.approx(share.chance, abs=1e-3)
-    embedded = elmo.embed([one.tokens for one in group], state=state)
+    embedded = elmo.embed_tokens([one.tokens for one in group], state=state)
     for layer in (1, 2):
         vectors = [e.layers[layer, g.position] for e, g in zip(embedded, group, strict=True)]
         n_same = 0

@@ -107,11 +107,11 @@ def test_every_layer_is_compared_with_baselines(elmo, path):
 
 
 def test_a_random_model_has_other_layers_of_the_same_size(elmo):
-    before = elmo.embed([["bow"]])[0].layers
-    other = random_model(elmo).embed([["bow"]])[0].layers
+    before = elmo.embed_tokens([["bow"]])[0].layers
+    other = random_model(elmo).embed_tokens([["bow"]])[0].layers
     assert other.shape == before.shape
     assert not np.allclose(other, before)
-    np.testing.assert_array_equal(elmo.embed([["bow"]])[0].layers, before)
+    np.testing.assert_array_equal(elmo.embed_tokens([["bow"]])[0].layers, before)
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ def test_accuracy_is_of_the_threshold_that_is_best_for_the_training_pairs(elmo, 
         cosines = []
         for pair in read_pairs(path):
             one, other = (
-                elmo.embed([list(tokens)])[0].layers[layer, at]
+                elmo.embed_tokens([list(tokens)])[0].layers[layer, at]
                 for tokens, at in zip(pair.sentences, pair.positions, strict=True)
             )
             cosines.append(one @ other / np.linalg.norm(one) / np.linalg.norm(other))

@@ -80,7 +80,7 @@ def test_a_sense_is_the_mean_of_its_occurrences(elmo, semcor):
         "run%2:38:00::",
         "run_on%2:38:00::",
     ]
-    layers = [embedded.layers for embedded in elmo.embed([s.tokens for s in sentences])]
+    layers = [embedded.layers for embedded in elmo.embed_tokens([s.tokens for s in sentences])]
     mean = (layers[0][:, 3] + layers[1][:, 3]) / 2
     lengths = np.linalg.norm(mean, axis=1, keepdims=True)
     np.testing.assert_allclose(means.means[:, 1], mean / lengths, atol=1e-5)
@@ -91,7 +91,7 @@ def test_a_sense_is_the_mean_of_its_occurrences(elmo, semcor):
 
 def test_the_nearest_sense_is_of_the_same_lemma_and_part_of_speech(elmo, semcor):
     means = SenseMeans.of(elmo, read_semcor(semcor), "fresh")
-    [shot, took] = elmo.embed([["He", "shot", "a", "bow"], ["I", "took", "a", "bow", "."]])
+    [shot, took] = elmo.embed_tokens([["He", "shot", "a", "bow"], ["I", "took", "a", "bow", "."]])
     assert means.nearest("bow", "n", shot.layers[:, 3])[1:] == ["bow%1:06:01::"] * 2
     assert means.nearest("bow", "n", took.layers[:, 3])[1:] == ["bow%1:10:00::"] * 2
     assert means.nearest("bow", "v", took.layers[:, 3]) is None

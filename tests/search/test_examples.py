@@ -37,9 +37,9 @@ def test_it_finds_what_an_index_of_all_sentences_finds(elmo, corpus, layers, any
 
 def test_its_similar_words_are_the_nearest_by_layer_0(elmo, corpus):
     index = ExampleIndex(elmo, corpus)
-    vector = elmo.embed([["bows"]])[0].layers[0, 0, : index.projection_dim]
+    vector = elmo.embed_tokens([["bows"]])[0].layers[0, 0, : index.projection_dim]
     words = sorted({token.casefold() for tokens in corpus for token in tokens} - {"bow"})
-    vectors = elmo.embed([words])[0].layers[0, :, : index.projection_dim]
+    vectors = elmo.embed_tokens([words])[0].layers[0, :, : index.projection_dim]
     cosines = vectors @ vector / np.linalg.norm(vectors, axis=1) / np.linalg.norm(vector)
     found = index.similar_words(vector, 4, besides="Bow")
     assert [word.similarity for word in found] == pytest.approx(sorted(cosines)[:-5:-1], abs=1e-5)
@@ -66,7 +66,7 @@ def test_of_a_word_in_very_many_sentences_some_of_all_parts_are_looked_at(elmo):
 
 
 def test_several_layers_are_refused(elmo, corpus):
-    layers = elmo.embed([["bow"]])[0].layers[:, 0]
+    layers = elmo.embed_tokens([["bow"]])[0].layers[:, 0]
     with pytest.raises(ConfigError, match="are several"):
         ExampleIndex(elmo, corpus).nearest(layers, 3, mix="all")
 

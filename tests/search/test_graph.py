@@ -56,7 +56,7 @@ def places(found):
 
 def occurrences(model, sentences):
     """Layers (L+1, D), word and sentence of one word of each sentence."""
-    for number, embedded in enumerate(model.embed(sentences)):
+    for number, embedded in enumerate(model.embed_tokens(sentences)):
         place = number % len(embedded.tokens)
         yield embedded.layers[:, place], embedded.tokens[place], embedded.tokens
 

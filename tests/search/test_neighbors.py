@@ -37,9 +37,9 @@ def cosine(one, two):
 
 def by_hand(model, weights, word=None):
     """(similarity, sentence, position) of all occurrences, best first."""
-    wanted = model.embed([ASKED.tokens])[0].vectors(weights)[ASKED.position]
+    wanted = model.embed_tokens([ASKED.tokens])[0].vectors(weights)[ASKED.position]
     found = []
-    for number, embedded in enumerate(model.embed(SENTENCES)):
+    for number, embedded in enumerate(model.embed_tokens(SENTENCES)):
         for position, vector in enumerate(embedded.vectors(weights)):
             if word is None or embedded.tokens[position].casefold() == word:
                 found.append((cosine(wanted, vector), number, position))
@@ -49,7 +49,7 @@ def by_hand(model, weights, word=None):
 @pytest.mark.parametrize("weights", [[0, 1, 0], [0, 0, 1], [0.2, 0.5, -0.3], [1, 0, 0]])
 @pytest.mark.parametrize("word", [None, "bow"])
 def test_the_nearest_occurrences_are_those_of_a_full_search(model, index, weights, word):
-    vectors = model.embed([ASKED.tokens])[0].layers[:, ASKED.position]
+    vectors = model.embed_tokens([ASKED.tokens])[0].layers[:, ASKED.position]
     found = index.nearest(vectors, 100, word=word, mix=weights)
     expected = by_hand(model, weights, word)
     best_of_sentence = {}
@@ -67,10 +67,10 @@ def test_the_nearest_occurrences_are_those_of_a_full_search(model, index, weight
 
 
 def test_words_without_context_are_compared_by_layer_0_alone(model, index):
-    vector = model.embed([["bow"]])[0].layers[0, 0, : index.projection_dim]
+    vector = model.embed_tokens([["bow"]])[0].layers[0, 0, : index.projection_dim]
     found = index.similar_words(vector, 5, besides="bow")
     every_word = sorted({word for tokens in SENTENCES for word in tokens} - {"bow"})
-    table = model.embed([[word] for word in every_word])
+    table = model.embed_tokens([[word] for word in every_word])
     expected = sorted(
         ((cosine(vector, e.layers[0, 0, : len(vector)]), e.tokens[0]) for e in table), reverse=True
     )
@@ -251,3 +251,26 @@ def test_the_word_between_asterisks_is_meant(marked, tokens, word):
 def test_no_marked_word_or_several_are_refused(sentence):
     with pytest.raises(DataError, match="between asterisks"):
         Occurrence.marked(sentence)
+
+
+def test_a_model_indexes_texts_and_files_and_finds_neighbors(model, tmp_path):
+    texts = [" ".join(tokens) for tokens in SENTENCES]
+    (tmp_path / "corpus.txt").write_text("\n".join(texts))
+    temporary = model.index(texts)
+    written = model.index(tmp_path / "corpus.txt", tmp_path / "index", lines="tokens")
+    opened = model.open_index(tmp_path / "index")
+    assert len(written) == len(opened) == sum(map(len, SENTENCES))
+    expected = find_neighbors(model, opened, ASKED, 3, layers="average", any_word=True)
+    for index in (written, opened):
+        found = model.neighbors(
+            ASKED.tokens, ASKED.position, 3, index=index, layers="average", any_word=True
+        )
+        assert found == expected
+    assert [n.occurrence.word for n in model.neighbors("A *bow*", k=2, index=temporary).in_context]
+    with pytest.raises(DataError, match=r"'corpus.txt' is a str, expected a list of texts, or a"):
+        model.index("corpus.txt")
+
+
+def test_neighbors_without_an_index_are_those_of_the_package(model):
+    [nearest, *_] = model.neighbors("I took a *bow*.", k=2).in_context
+    assert nearest.occurrence.word.casefold() == "bow"

@@ -24,5 +24,5 @@ def test_every_word_is_found_where_it_stands(elmo, tmp_path, n_at_once):
     assert [words.spellings[number] for number in numbers.tolist()] == TOKENS
     layer_0 = np.fromfile(tmp_path / "words.bin", np.float16).reshape(len(first_come), -1)
     for spelling, vector in zip(words.spellings, layer_0, strict=True):
-        expected = elmo.embed([[spelling]])[0].layers[0, 0, : len(vector)]
+        expected = elmo.embed_tokens([[spelling]])[0].layers[0, 0, : len(vector)]
         assert vector == pytest.approx(expected, abs=1e-3)

@@ -96,7 +96,7 @@ def test_the_penalty_is_lambda_times_the_weights_squared(build):
 
 def test_one_layer_needs_no_weights_but_gamma(build, corpus, elmo):
     tokens = build(elmo=ElmoConfig(layers="top"), words=None, chars=None)
-    expected = torch.from_numpy(elmo.embed(corpus[:1])[0].vectors("top"))
+    expected = torch.from_numpy(elmo.embed_tokens(corpus[:1])[0].vectors("top"))
     vectors = tokens(tokens.read(corpus[:1]))[0]
     torch.testing.assert_close(vectors, expected, atol=2e-3, rtol=0)
     assert tokens.layer_weights()["input"] == {"weights": [1.0], "gamma": 1.0}

@@ -16,7 +16,7 @@ def test_kept_layers_are_those_of_the_model(source, elmo, corpus, tmp_path):
     kept, fresh = source(ElmoConfig(), tmp_path), source(ElmoConfig())
     kept.cache([*corpus, corpus[0], corpus[3]])
     for tokens, one, other in zip(corpus, kept.read(corpus), fresh.read(corpus), strict=True):
-        layers = elmo.embed([tokens])[0].layers.transpose(1, 0, 2)
+        layers = elmo.embed_tokens([tokens])[0].layers.transpose(1, 0, 2)
         np.testing.assert_allclose(one, layers, atol=2e-3)
         np.testing.assert_allclose(one, other, atol=1e-3)
         assert one.dtype == np.float16
@@ -46,7 +46,7 @@ def test_sentences_that_were_not_kept_are_computed(source, corpus, tmp_path):
 def test_layers_and_directions_are_chosen(source, elmo, corpus, layers, direction):
     chosen = source(ElmoConfig(layers=layers, direction=direction))
     (array,) = chosen.read(corpus[:1])
-    everything = elmo.embed(corpus[:1])[0].layers
+    everything = elmo.embed_tokens(corpus[:1])[0].layers
     numbers = {"all": slice(None), "top": slice(-1, None)}.get(layers)
     expected = everything[slice(layers, layers + 1) if numbers is None else numbers]
     columns = {"both": slice(None), "forward": slice(8), "backward": slice(8, 16)}[direction]

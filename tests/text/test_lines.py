@@ -2,8 +2,7 @@ import gzip
 
 import pytest
 
-from elmo.errors import DataError
-from elmo.text.lines import as_sentence, as_sentences, check_tokens, read_sentences, split_line
+from elmo.text.lines import read_sentences, split_line
 from elmo.text.tokenizer import Sentence, split_text, tokenize
 
 LINE = "I took a bow. He doesn't."
@@ -42,19 +41,3 @@ def test_files_are_read_line_by_line(lines, tmp_path):
     found = list(read_sentences([tmp_path / "a.txt", tmp_path / "b.gz"], lines))
     every = [*split_line(LINE, lines), *split_line("Yes.", lines), *split_line("No .", lines)]
     assert found == tokens_of(every)
-
-
-def test_python_callers_give_raw_text_or_tokens():
-    assert as_sentences(LINE) == split_text(LINE)
-    assert as_sentences(["I", "took"]) == [Sentence(["I", "took"], [])]
-    assert as_sentences([]) == [Sentence([], [])]
-    assert as_sentences("") == []
-    assert as_sentence(LINE) == tokenize(LINE)
-    assert as_sentence(("a", "b")) == Sentence(["a", "b"], [])
-
-
-@pytest.mark.parametrize("read", [as_sentences, as_sentence, check_tokens])
-@pytest.mark.parametrize("tokens", [["a", 3], [None], [["a"]]])
-def test_what_is_no_token_is_refused(read, tokens):
-    with pytest.raises(DataError, match=r"a token is .* expected a str"):
-        read(tokens)

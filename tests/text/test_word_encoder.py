@@ -79,10 +79,12 @@ def test_a_word_s_vector_does_not_depend_on_the_words_beside_it(name, words):
 def test_every_reading_and_depth_embeds_and_is_kept(name, n_layers, tmp_path):
     elmo = Elmo(Model(build(name, n_layers=n_layers)))
     sentences = [["bow", "the", "other"], [], ["東京"]]
-    embedded = elmo.embed(sentences)
+    embedded = elmo.embed_tokens(sentences)
     assert [e.layers.shape for e in embedded] == [(n_layers + 1, n, 12) for n in (3, 0, 1)]
     elmo.save(tmp_path / "model")
-    for one, other in zip(embedded, Elmo.load(tmp_path / "model").embed(sentences), strict=True):
+    for one, other in zip(
+        embedded, Elmo.load(tmp_path / "model").embed_tokens(sentences), strict=True
+    ):
         np.testing.assert_array_equal(one.layers, other.layers)
 
 
@@ -97,10 +99,10 @@ def test_everything_that_reads_learns(name):
 
 def test_a_trained_word_table_is_seen_by_what_remembers_words():
     elmo = Elmo(Model(build("words")))
-    before = elmo.embed([["bow"]])[0].layers[0]
+    before = elmo.embed_tokens([["bow"]])[0].layers[0]
     with torch.no_grad():
         elmo.bilm.word_table.weight += 1
-    np.testing.assert_allclose(elmo.embed([["bow"]])[0].layers[0], before + 1, atol=1e-6)
+    np.testing.assert_allclose(elmo.embed_tokens([["bow"]])[0].layers[0], before + 1, atol=1e-6)
 
 
 @given(sentences=st.lists(SENTENCES, max_size=3))

@@ -35,7 +35,9 @@ def test_rows_are_tokens_with_sentence_places_and_vectors(text, official, elmo, 
     assert table["sentence"].to_pylist() == [k for k in (0, 1, 2) for _ in sentences[k and k + 1]]
     for line, _, token, start, end in zip(*table.columns[:5], strict=True):
         assert lines[line.as_py()][start.as_py() : end.as_py()] == token.as_py()
-    expected = np.concatenate([embedded.vectors("top") for embedded in elmo.embed(sentences)])
+    expected = np.concatenate(
+        [embedded.vectors("top") for embedded in elmo.embed_tokens(sentences)]
+    )
     np.testing.assert_allclose(vectors_of(table), expected, atol=1e-5)
 
 
@@ -66,7 +68,7 @@ def test_several_layers_are_columns_and_half_precision_is_kept(text, official, e
     assert table["vector_1"].type == pa.list_(pa.float16(), elmo.output_dim)
     assert set(table["start"].to_pylist()) == {None}
     sentences = [line.split() for line in text.read_text(encoding="utf-8").splitlines()]
-    layers = np.concatenate([embedded.layers for embedded in elmo.embed(sentences)], axis=1)
+    layers = np.concatenate([embedded.layers for embedded in elmo.embed_tokens(sentences)], axis=1)
     np.testing.assert_allclose(vectors_of(table, "vector_0"), layers[0], atol=2e-3)
     np.testing.assert_allclose(vectors_of(table, "vector_1"), layers[2], atol=2e-3)
 

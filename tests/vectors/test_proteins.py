@@ -66,7 +66,7 @@ def test_residues_are_tokens_and_ids_are_keys(fasta, official, tmp_path, name):
         path.write_bytes(fasta.read_bytes())
     counts = embed_file(path, tmp_path / "out.h5", official, id_field=1, layers="sum")
     assert counts.n_tokens == 24 + 5
-    expected = Elmo.load(official).embed([list("MKTWX")])[0].layers.sum(0)
+    expected = Elmo.load(official).embed_tokens([list("MKTWX")])[0].layers.sum(0)
     with h5py.File(tmp_path / "out.h5") as file:
         assert set(file) == {"P12345", "Q9_1", "EMPTY"}
         np.testing.assert_allclose(file["Q9_1"][()], expected, atol=1e-5)
@@ -76,7 +76,7 @@ def test_residues_are_tokens_and_ids_are_keys(fasta, official, tmp_path, name):
 @pytest.mark.parametrize("pool", ["mean", "max"])
 def test_pooled_vectors_are_one_for_a_sequence(fasta, official, tmp_path, pool):
     assert run("embed", fasta, "-o", tmp_path / "out.npz", "-m", official, "--pool", pool) == 0
-    embedded = Elmo.load(official).embed([list("MKTWX")])[0]
+    embedded = Elmo.load(official).embed_tokens([list("MKTWX")])[0]
     with np.load(tmp_path / "out.npz") as file:
         found = file["sp|Q9_1|X_HUMAN"]
         assert file["tr|EMPTY|NONE"].tolist() == [0.0] * 16

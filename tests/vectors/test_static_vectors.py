@@ -10,14 +10,14 @@ from elmo.vectors.static import StaticVectors, export_static, static_from_text, 
 def test_words_have_their_layer_0_once(elmo):
     static = static_from_words(elmo, ["bow", "東京", "bow", "unseen"])
     assert static.words == ["bow", "東京", "unseen"]
-    token_layer = elmo.embed([["bow", "東京", "unseen"]])[0].layers[0]
+    token_layer = elmo.embed_tokens([["bow", "東京", "unseen"]])[0].layers[0]
     np.testing.assert_allclose(static.vectors, token_layer[:, : token_layer.shape[1] // 2], 1e-5)
 
 
 def test_words_of_a_text_have_the_mean_of_their_vectors(elmo, corpus):
     static = static_from_text(elmo, corpus, layers="top")
     tokens = [token for words in corpus for token in words]
-    vectors = np.concatenate([embedded.vectors("top") for embedded in elmo.embed(corpus)])
+    vectors = np.concatenate([embedded.vectors("top") for embedded in elmo.embed_tokens(corpus)])
     assert set(static.words) == set(tokens)
     counts = [tokens.count(word) for word in static.words]
     assert counts == sorted(counts, reverse=True)

@@ -1,6 +1,7 @@
 """Where people already work: one file for each library, each with its own extra.
 
-Adapters hold the path of a model and settings, not weights; `open_model` opens each model once.
+Adapters hold the path or the name of a model and settings, not weights; `open_model` opens each
+model once.
 """
 
 from functools import lru_cache
@@ -13,10 +14,11 @@ N_OPEN = 2
 
 
 def open_model(path: str | Path) -> Elmo:
-    """The model at a path, opened anew only when its file has changed."""
-    path = Path(path).resolve()
-    changed_at = path.stat().st_mtime_ns if path.exists() else 0
-    return _open(path, changed_at)
+    """The model of a path or a name, opened anew only when its file has changed."""
+    path = Path(path)
+    if not path.exists():
+        return _open(path, 0)  # a name such as "english"
+    return _open(path.resolve(), path.stat().st_mtime_ns)
 
 
 @lru_cache(maxsize=N_OPEN)

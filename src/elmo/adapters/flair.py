@@ -1,7 +1,7 @@
 """flair: `ElmoEmbeddings`, to stand where flair's own ELMo embeddings stood.
 
 In: flair's sentences. Out: the same sentences, each token with its vector in context. The model is
-frozen; what is saved of it is its path. Import this before a tagger that uses it is loaded.
+frozen; what is saved of it is its path or name. Import this before a tagger that uses it is loaded.
 """
 
 from pathlib import Path
@@ -12,6 +12,7 @@ import torch
 from elmo.adapters import open_model
 from elmo.errors import needs_extra
 from elmo.inference.results import Layers
+from elmo.models import ENGLISH
 
 with needs_extra("flair"):
     import flair
@@ -23,7 +24,7 @@ with needs_extra("flair"):
 class ElmoEmbeddings(TokenEmbeddings):
     """Token embeddings of any model that `Elmo.load` opens."""
 
-    def __init__(self, model: str | Path, layers: Layers = "average") -> None:
+    def __init__(self, model: str | Path = ENGLISH, layers: Layers = "average") -> None:
         self.name = f"elmo-{Path(model).name}-{layers}"
         self.static_embeddings = True  # the same in each epoch, so flair may keep them
         super().__init__()
@@ -39,7 +40,7 @@ class ElmoEmbeddings(TokenEmbeddings):
     def _add_embeddings_internal(self, sentences: list[Sentence]) -> None:
         elmo = open_model(self.model)
         texts = [[token.text for token in sentence] for sentence in sentences]
-        for sentence, embedded in zip(sentences, elmo.stream(texts), strict=True):
+        for sentence, embedded in zip(sentences, elmo.stream_tokens(texts), strict=True):
             vectors = torch.from_numpy(embedded.vectors(self.layers)).float().to(flair.device)
             for token, vector in zip(sentence, vectors, strict=True):
                 token.set_embedding(self.name, vector)

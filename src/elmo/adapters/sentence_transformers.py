@@ -15,10 +15,10 @@ from torch import Tensor
 
 from elmo.api import Elmo
 from elmo.errors import needs_extra
-from elmo.models import model_folder
+from elmo.models import ENGLISH, model_folder
 from elmo.models.model_folder import Model
 from elmo.text.batches import Batch
-from elmo.text.lines import as_sentences
+from elmo.text.tokenizer import split_text
 
 with needs_extra("sentence-transformers"):
     from sentence_transformers.base.modules import InputModule
@@ -33,7 +33,7 @@ class ElmoModule(InputModule):
     config_file_name = "elmo_module.json"
     save_in_root = False
 
-    def __init__(self, model: str | Path | Elmo, *, fine_tune: bool = False) -> None:
+    def __init__(self, model: str | Path | Elmo = ENGLISH, *, fine_tune: bool = False) -> None:
         super().__init__()
         elmo = model if isinstance(model, Elmo) else Elmo.load(model)
         self.fine_tune = fine_tune
@@ -47,7 +47,7 @@ class ElmoModule(InputModule):
         self, inputs: Sequence[str], prompt: str | None = None, **_: object
     ) -> dict[str, Tensor]:
         """Texts as tensors: their sentences as the biLM reads them, each token's place there."""
-        texts = [[s.tokens for s in as_sentences((prompt or "") + text)] for text in inputs]
+        texts = [[s.tokens for s in split_text((prompt or "") + text)] for text in inputs]
         sentences = [tokens for text in texts for tokens in text]
         batch = self.layer.bilm.word_encoder.batch(sentences)
         n_columns = max(map(len, sentences), default=0)

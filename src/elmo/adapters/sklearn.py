@@ -1,8 +1,9 @@
 """scikit-learn: transformers from text to vectors, for a Pipeline.
 
-In: raw texts or token lists (`SentenceVectorizer`), or words in their sentences (`TokenFeatures`).
-Out: an array with a row for each. An estimator holds the path of its model and its settings, never
-weights: clones, pickles and `save` are small, and open the model again where they are used.
+In: texts or tokenized sentences (`SentenceVectorizer`), or words in their sentences
+(`TokenFeatures`). Out: an array with a row for each. An estimator holds the path or name of its
+model and settings, never weights: clones, pickles and `save` are small, and open the model again
+where they are used.
 """
 
 import json
@@ -17,8 +18,8 @@ from numpy.typing import NDArray
 from elmo.adapters import open_model
 from elmo.errors import ConfigError, DataError, needs_extra
 from elmo.files.atomic import write_json
-from elmo.inference.results import Layers
-from elmo.text.lines import Text
+from elmo.inference.results import Embedded, Layers
+from elmo.models import ENGLISH
 
 with needs_extra("sklearn"):
     from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
@@ -70,30 +71,38 @@ class SentenceVectorizer(_ElmoTransformer):
 
     def __init__(
         self,
-        model: str | Path,
+        model: str | Path = ENGLISH,
         *,
         layers: Layers = "average",
         pooling: Literal["mean", "max"] = "mean",
+        is_tokenized: bool = False,
     ) -> None:
         self.model = model
         self.layers = layers
         self.pooling = pooling
+        self.is_tokenized = is_tokenized
 
-    def transform(self, texts: Iterable[Text]) -> Array:
-        """Raw texts or token lists -> (n, D)."""
+    def transform(self, texts: Iterable[Any]) -> Array:
+        """Texts, or token lists if `is_tokenized`, -> (n, D)."""
         if isinstance(texts, str):
             raise DataError(
                 f"the texts are one str, {texts[:40]!r}, expected a list of texts; put it in a list"
             )
         elmo = open_model(self.model)
-        rows = [embedded.pooled(self.pooling, self.layers) for embedded in elmo.stream(texts)]
+        # A batch may by chance hold texts of one word only: each is a text all the same.
+        stream: Iterator[Embedded] = (
+            elmo.stream_tokens(texts)
+            if self.is_tokenized
+            else elmo.stream(texts, single_words=True)
+        )
+        rows = [embedded.pooled(self.pooling, self.layers) for embedded in stream]
         return np.array(rows, dtype=np.float32).reshape(len(rows), elmo.output_dim)
 
 
 class TokenFeatures(_ElmoTransformer):
     """Words in their sentences -> the vector of each; `occurrences` makes them of sentences."""
 
-    def __init__(self, model: str | Path, *, layers: Layers = "average") -> None:
+    def __init__(self, model: str | Path = ENGLISH, *, layers: Layers = "average") -> None:
         self.model = model
         self.layers = layers
 
@@ -108,7 +117,7 @@ class TokenFeatures(_ElmoTransformer):
             for tokens, group in groupby(words, key=lambda word: tuple(word[0]))
         ]
         rows: list[Array] = []
-        stream = elmo.stream([tokens for tokens, _ in sentences])
+        stream = elmo.stream_tokens([tokens for tokens, _ in sentences])
         for embedded, (_, places) in zip(stream, sentences, strict=True):
             _check_places(places, embedded.tokens)
             rows.extend(embedded.vectors(self.layers)[places])

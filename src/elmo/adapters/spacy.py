@@ -18,6 +18,7 @@ from elmo.adapters import open_model
 from elmo.api import Elmo
 from elmo.errors import needs_extra
 from elmo.inference.results import Layers
+from elmo.models import ENGLISH
 
 with needs_extra("spacy"):
     from spacy.language import Language
@@ -30,7 +31,9 @@ SETTINGS, MODEL = "elmo.json", "model"
 
 
 @Language.factory(
-    "elmo", assigns=["doc.tensor"], default_config={"layers": "average", "bundles_model": True}
+    "elmo",
+    assigns=["doc.tensor"],
+    default_config={"model": ENGLISH, "layers": "average", "bundles_model": True},
 )
 def build_component(
     nlp: Language, name: str, model: str, layers: Layers, bundles_model: bool
@@ -48,7 +51,7 @@ class ElmoComponent:
     def __init__(
         self,
         name: str,
-        model: str | Path,
+        model: str | Path = ENGLISH,
         layers: Layers = "average",
         *,
         bundles_model: bool = True,
@@ -122,7 +125,7 @@ def embed_docs(elmo: Elmo, docs: list[Doc], layers: Layers = "average") -> Itera
         for doc, in_doc in zip(docs, places, strict=True)
         for sentence in in_doc
     ]
-    embedded = elmo.stream(sentences)
+    embedded = elmo.stream_tokens(sentences)
     for doc, in_doc in zip(docs, places, strict=True):
         vectors = np.zeros((len(doc), elmo.output_dim), dtype=np.float32)
         for sentence in in_doc:
@@ -138,7 +141,7 @@ def _sentences(doc: Doc) -> list[list[int]]:
 
 @registry.architectures("elmo.Tok2Vec.v1")
 def build_tok2vec(
-    model: str, width: int = 128, layers: Layers = "average"
+    model: str = ENGLISH, width: int = 128, layers: Layers = "average"
 ) -> Model[list[Doc], list[Vectors]]:
     """Frozen ELMo vectors, and above them one layer that learns, `width` wide."""
     frozen = Model("elmo", _forward, attrs={"model": model, "layers": layers})

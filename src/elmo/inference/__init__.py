@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from elmo.inference.layer import ElmoOutput as ElmoOutput
     from elmo.inference.occurrence import Occurrence as Occurrence
     from elmo.inference.results import Embedded as Embedded
+    from elmo.inference.results import EmbeddedToken as EmbeddedToken
     from elmo.inference.results import Scored as Scored
     from elmo.inference.results import ScoredSentence as ScoredSentence
     from elmo.inference.scoring import Scorer as Scorer
@@ -19,7 +20,7 @@ __all__, __getattr__, __dir__ = lazy_exports(
     {
         "layer": "ElmoLayer ElmoOutput",
         "occurrence": "Occurrence",
-        "results": "Embedded Scored ScoredSentence",
+        "results": "Embedded EmbeddedToken Scored ScoredSentence",
         "scoring": "Scorer Substitute",
     },
 )

@@ -7,6 +7,7 @@ Shapes: B sentences, T tokens, N tokens of a batch with markers, U distinct word
 D width of a vector, P projection, K weighted sums.
 """
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from math import inf
 from typing import Any
@@ -29,6 +30,10 @@ Tokens = Sequence[str]
 BATCH_TOKENS = 4096
 # Bounds the memory of the convolutions where there are no kernels; more at once is no faster.
 WORDS_AT_ONCE = 512
+
+# A forked child lacks OpenMP's threads, and would wait for them for ever.
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(after_in_child=lambda: torch.set_num_threads(1))
 
 
 class Embedder:

@@ -8,18 +8,23 @@ unless asked otherwise.
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from math import inf
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import dropout
 
+from elmo.errors import ConfigError
 from elmo.network.bilm import BiLM
-from elmo.network.scalar_mix import ScalarMix
+from elmo.network.scalar_mix import LayerNorm, ScalarMix
 from elmo.text.batches import Batch
-from elmo.text.lines import check_tokens
+from elmo.text.inputs import check_tokens
+
+MAX_FLOAT = float(np.finfo(np.float32).max)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ElmoOutput:
     """The output of `ElmoLayer`."""
 
@@ -40,10 +45,17 @@ class ElmoLayer(nn.Module):
         initial_weights: Sequence[float] | None = None,
         initial_gamma: float = 1.0,
         freeze_mix: bool = False,
-        layer_norm: str | None = None,
+        layer_norm: LayerNorm | None = None,
         penalty: float = 0.0,
     ) -> None:
         super().__init__()
+        if type(n_outputs) is not int or n_outputs < 1:
+            raise ConfigError(f"n_outputs is {n_outputs!r}, expected a whole number from 1")
+        _check("dropout", dropout, "a number from 0, below 1", lowest=0, below=1)
+        _check("initial_gamma", initial_gamma, "a finite number")
+        _check("penalty", penalty, "a finite number from 0", lowest=0)
+        for weight in () if initial_weights is None else initial_weights:
+            _check("an initial weight", weight, "a finite number")
         self.bilm = bilm.requires_grad_(fine_tune)
         self.is_frozen = not fine_tune
         self.dropout_rate = dropout
@@ -91,6 +103,14 @@ class ElmoLayer(nn.Module):
 
     def _mixes(self) -> list[ScalarMix]:
         return [mix for mix in self.mixes if isinstance(mix, ScalarMix)]
+
+
+def _check(
+    name: str, value: object, expected: str, lowest: float = -MAX_FLOAT, below: float = inf
+) -> None:
+    is_number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+    if not is_number or not lowest <= value < below:  # type: ignore[operator]
+        raise ConfigError(f"{name} is {value!r}, expected {expected}")
 
 
 def _without_markers(mask: Tensor) -> Tensor:

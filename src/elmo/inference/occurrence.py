@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from elmo.errors import DataError
-from elmo.text.lines import as_sentence, check_tokens
+from elmo.text.inputs import as_sentence, check_tokens
 from elmo.text.tokenizer import tokenize
 
 _MARKED = re.compile(r"\*(?=\S)([^*]+)(?<=\S)\*")
@@ -35,8 +35,15 @@ class Occurrence:
         return self.tokens[self.position]
 
     @staticmethod
-    def of(sentence: str | Sequence[str], position: int) -> "Occurrence":
-        """A word of a raw sentence, or of one given as its tokens."""
+    def of(sentence: str | Sequence[str], position: int | None = None) -> "Occurrence":
+        """A word of a raw sentence, or of one given as its tokens.
+
+        Without a position, it stands between asterisks in a raw sentence.
+        """
+        if position is None:
+            if not isinstance(sentence, str):
+                raise DataError("tokens without a position, expected the number of one of them")
+            return Occurrence.marked(sentence)
         return Occurrence(as_sentence(sentence).tokens, position)
 
     @staticmethod

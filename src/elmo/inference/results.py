@@ -7,9 +7,10 @@ Shapes: L+1 layers, T tokens, D width of a vector, K chosen layers.
 """
 
 import math
+import re
 import sys
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -24,23 +25,61 @@ Scores = NDArray[np.float64]
 # What a word is predicted from: all words before it, all after it, or both. `Scorer` says how the
 # last is computed.
 Context = Literal["forward", "backward", "combined"]
+N_SHOWN = 40  # characters of a text in a `repr`
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
+class EmbeddedToken:
+    """A token of an `Embedded`."""
+
+    text: str
+    layers: Array  # (L+1, D)
+    offset: tuple[int, int] | None = None  # characters of the raw text; none for token lists
+
+    def vector(self, layers: Layers = "average") -> Array:
+        """The vector of a layer or mix, (D,), as `Embedded.vectors` takes it."""
+        return one_mix(layers, len(self.layers)) @ self.layers
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and equal_fields(self, other)
+
+    def __repr__(self) -> str:
+        return f"<EmbeddedToken {self.text!r}: {_shape(self.layers)}>"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class Embedded:
-    """A text with a vector for each of its tokens."""
+    """A text with a vector for each of its tokens; a sequence of `EmbeddedToken`s."""
 
     tokens: list[str]
     layers: Array  # (L+1, T, D), sentence markers removed
     offsets: list[tuple[int, int]] | None = None  # characters of the raw text; none for token lists
     sentences: list[tuple[int, int]] = field(default_factory=list)  # ranges of tokens
+    text: str | None = None  # the raw text; none for token lists
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    def __getitem__(self, position: int) -> EmbeddedToken:
+        offset = None if self.offsets is None else self.offsets[position]
+        return EmbeddedToken(self.tokens[position], self.layers[:, position], offset)
+
+    def __iter__(self) -> Iterator[EmbeddedToken]:
+        return (self[position] for position in range(len(self)))
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and equal_fields(self, other)
+
+    def __repr__(self) -> str:
+        text = " ".join(self.tokens) if self.text is None else self.text
+        shown = text if len(text) <= N_SHOWN else f"{text[:N_SHOWN]}..."
+        return f"<Embedded {shown!r}: {len(self)} tokens, {_shape(self.layers)}>"
 
     def vectors(self, layers: Layers = "average") -> Array:
-        """One vector per token, (T, D): "average", "top", a layer's number, or layer weights."""
-        weights = layer_weights(layers, len(self.layers))
-        if len(weights) != 1:
-            raise ConfigError(f"layers {layers!r} are several; expected one layer or one mix")
-        return np.tensordot(weights[0], self.layers, axes=1)
+        """One vector per token, (T, D): "average", "sum", "top", a layer's number, or layer
+        weights. -1 is the last layer.
+        """
+        return np.tensordot(one_mix(layers, len(self.layers)), self.layers, axes=1)
 
     def pooled(self, how: Literal["mean", "max"] = "mean", layers: Layers = "average") -> Array:
         """One vector for the text, (D,): the mean or the maximum over its tokens; zero if none."""
@@ -67,8 +106,10 @@ def layer_weights(layers: Layers, n_layers: int) -> NDArray[np.float32]:
         return np.ones((1, n_layers), dtype=np.float32)
     if layers == "top":
         return identity[-1:]
+    numbers: list[int] | None
     if isinstance(layers, str):
-        numbers = [int(part) if part.strip().isdecimal() else -1 for part in layers.split(",")]
+        is_list = re.fullmatch(r"\s*-?\d+\s*(,\s*-?\d+\s*)*", layers, re.ASCII)
+        numbers = [int(part) for part in layers.split(",")] if is_list else None
     elif isinstance(layers, int | np.integer):
         numbers = [int(layers)]
     else:
@@ -76,15 +117,41 @@ def layer_weights(layers: Layers, n_layers: int) -> NDArray[np.float32]:
         if mix.shape != (n_layers,):
             raise ConfigError(f"{mix.size} layer weights, expected {n_layers}: one for each layer")
         return mix[None]
-    if not all(0 <= number < n_layers for number in numbers):
+    if numbers is None or not all(-n_layers <= number < n_layers for number in numbers):
         raise ConfigError(
             f"layers {layers!r} not understood; expected all, average, sum, top, or numbers from "
-            f"0 to {n_layers - 1} such as '0,2'"
+            f"{-n_layers} to {n_layers - 1} such as '0,2'"
         )
     return identity[numbers]
 
 
-@dataclass(frozen=True)
+def one_mix(layers: Layers, n_layers: int) -> NDArray[np.float32]:
+    """The weights (L+1,) of one layer or of one mix of them."""
+    weights = layer_weights(layers, n_layers)
+    if len(weights) != 1:
+        raise ConfigError(f"layers {layers!r} are several; expected one layer or one mix")
+    mix: NDArray[np.float32] = weights[0]
+    return mix
+
+
+def equal_fields(one: object, other: object) -> bool:
+    """Whether two values of one class have equal fields; arrays are compared as a whole."""
+    return all(_equal(value, getattr(other, name)) for name, value in vars(one).items())
+
+
+def _equal(one: Any, other: Any) -> bool:  # noqa: ANN401 - fields of any type
+    if isinstance(one, Mapping):
+        return one.keys() == other.keys() and all(_equal(one[key], other[key]) for key in one)
+    if isinstance(one, np.ndarray):
+        return np.array_equal(one, other)
+    return bool(one == other)
+
+
+def _shape(layers: Array) -> str:
+    return f"{layers.shape[0]} layers of {layers.shape[-1]} dimensions"
+
+
+@dataclass(frozen=True, eq=False)
 class ScoredSentence:
     """A sentence and the log-probabilities of its words, by context."""
 
@@ -94,6 +161,9 @@ class ScoredSentence:
     # Forward: of the end marker after the last word. Backward: of the begin marker.
     boundary_log_probs: Mapping[Context, float]
     offsets: list[tuple[int, int]] | None = None  # characters of the raw text; none for token lists
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and equal_fields(self, other)
 
     def surprisal(self, context: Context = "combined") -> Scores:
         """The surprisal of each word, (T,), in bits."""

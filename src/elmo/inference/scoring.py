@@ -22,7 +22,7 @@ from elmo.models.model_folder import Model
 from elmo.network.bilm import BiLMState, Packing
 from elmo.network.softmax import Head
 from elmo.text.batches import windows
-from elmo.text.lines import Text, as_sentences
+from elmo.text.tokenizer import Sentence
 from elmo.text.vocabulary import BEGIN, END, RESERVED, UNKNOWN
 
 # Sizes of blocks of logits that fit the processor's cache: positions, and words of the vocabulary.
@@ -206,21 +206,18 @@ class Scorer:
         self._directions = model.bilm.config.directions
         self._contexts: tuple[Context, ...] = (*self._directions, "combined")
 
-    def score_texts(self, texts: Sequence[Text], state: str = "fresh") -> list[Scored]:
-        """Score raw texts, and sentences given as their tokens.
-
-        `state="carry"`: each sentence starts from the LSTM state after the one before it, through
-        all texts, as in training on running text.
-        """
+    def score_texts(
+        self, texts: Sequence[Sequence[Sentence]], state: str = "fresh"
+    ) -> list[Scored]:
+        """Score texts, given as their sentences; `state` as in `Elmo.score`."""
         if state not in ("fresh", "carry"):
             raise ConfigError(f"state {state!r} is unknown, expected 'fresh' or 'carry'")
-        split = [as_sentences(text) for text in texts]
         scored = iter(
-            list(self.stream((sentence.tokens for text in split for sentence in text), state))
+            list(self.stream((sentence.tokens for text in texts for sentence in text), state))
         )
         return [
             Scored([replace(next(scored), offsets=sentence.offsets or None) for sentence in text])
-            for text in split
+            for text in texts
         ]
 
     def stream(self, sentences: Iterable[Tokens], state: str = "fresh") -> Iterator[ScoredSentence]:

@@ -6,13 +6,15 @@ the originals, normalize over the batch, so that a vector depends on its batch.
 """
 
 from collections.abc import Sequence
+from typing import Literal, get_args
 
 import torch
 from torch import Tensor, nn
 
 from elmo.errors import ConfigError
 
-LAYER_NORMS = ("token", "bilm", "allennlp")
+LayerNorm = Literal["token", "bilm", "allennlp"]
+LAYER_NORMS: tuple[LayerNorm, ...] = get_args(LayerNorm)
 
 
 class ScalarMix(nn.Module):
@@ -31,7 +33,7 @@ class ScalarMix(nn.Module):
         initial_weights: Sequence[float] | None = None,
         initial_gamma: float = 1.0,
         is_frozen: bool = False,
-        layer_norm: str | None = None,
+        layer_norm: LayerNorm | None = None,
         penalty: float = 0.0,
     ) -> None:
         super().__init__()
@@ -69,7 +71,7 @@ class ScalarMix(nn.Module):
         return self.gamma * mixed
 
 
-def _norm_over_batch(layers: Tensor, mask: Tensor, kind: str) -> Tensor:
+def _norm_over_batch(layers: Tensor, mask: Tensor, kind: LayerNorm) -> Tensor:
     """One mean and variance for a layer of the whole batch, padding left out.
 
     bilm-tf leaves the sentence markers out too; AllenNLP counts them. Each has its own epsilon.

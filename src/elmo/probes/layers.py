@@ -24,7 +24,7 @@ def layer_names(elmo: Elmo) -> list[str]:
 
 def embed_layers(elmo: Elmo, sentences: Sequence[Sequence[str]], state: State) -> "tqdm[Array]":
     """The layers (L+1, T, D) of each sentence, in order, with progress on standard error."""
-    embedded = (result.layers for result in elmo.stream(sentences, state=state))
+    embedded = (result.layers for result in elmo.stream_tokens(sentences, state=state))
     return tqdm(embedded, total=len(sentences), desc="embed", unit=" sentences", disable=None)
 
 

@@ -8,22 +8,24 @@ import tempfile
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 from tqdm import tqdm
 
-from elmo.api import Elmo
 from elmo.errors import DataError
 from elmo.files.atomic import atomic_folder, write_json
 from elmo.files.mapped_jsonl import mapped_jsonl_writer
-from elmo.inference.results import Layers
+from elmo.inference.results import Layers, one_mix
 from elmo.search.graph import require_usearch, write_graphs
-from elmo.search.index import FIRST_TOKENS, SENTENCES, SETTINGS, WordIndex, index_settings, one_mix
+from elmo.search.index import FIRST_TOKENS, SENTENCES, SETTINGS, WordIndex, index_settings
 from elmo.search.vectors import ROWS_AT_ONCE, IndexedVectors, new_vectors
 from elmo.search.words import write_words
 from elmo.text.batches import number_words
+
+if TYPE_CHECKING:
+    from elmo.api import Elmo
 
 # All words of a smaller text are compared in some milliseconds.
 GRAPH_FROM = 20_000
@@ -33,7 +35,7 @@ Tokens = Sequence[str]
 
 
 def build_index(
-    elmo: Elmo,
+    elmo: "Elmo",
     sentences: Iterable[Tokens],
     folder: Path,
     *,
@@ -58,17 +60,26 @@ def build_index(
     return WordIndex(folder, elmo)
 
 
-def temporary_index(elmo: Elmo, sentences: Iterable[Tokens]) -> WordIndex:
-    """An index in a temporary folder, which is removed when the index is no longer used."""
+def temporary_index(
+    elmo: "Elmo",
+    sentences: Iterable[Tokens],
+    *,
+    layers: Layers = "top",
+    graph_from: int | None = None,
+) -> WordIndex:
+    """An index in a temporary folder, which is removed when the index is no longer used.
+
+    Without a graph by default: building one takes longer than a few searches without it.
+    """
     folder = tempfile.TemporaryDirectory(prefix="elmo-index-", ignore_cleanup_errors=True)
-    # Without a graph: building one takes longer than a few searches without it.
-    index = build_index(elmo, sentences, Path(folder.name) / "index", graph_from=None)
+    path = Path(folder.name) / "index"
+    index = build_index(elmo, sentences, path, layers=layers, graph_from=graph_from)
     weakref.finalize(index, folder.cleanup)
     return index
 
 
 def _write_tokens(
-    elmo: Elmo, sentences: Iterable[Tokens], folder: Path, graph_from: int | None
+    elmo: "Elmo", sentences: Iterable[Tokens], folder: Path, graph_from: int | None
 ) -> Iterable[str]:
     """Write sentences and the vectors of their tokens; returns the distinct words in order."""
     numbers: dict[str, int] = {}
@@ -79,7 +90,7 @@ def _write_tokens(
         (folder / FIRST_TOKENS).open("wb") as first_tokens,
         tqdm(desc="embedding", unit=" words", unit_scale=True, disable=None) as bar,
     ):
-        for embedded in elmo.stream(tokens for tokens in sentences if tokens):
+        for embedded in elmo.stream_tokens(tokens for tokens in sentences if tokens):
             tokens = embedded.tokens
             append(tokens)
             first_tokens.write(n_tokens.to_bytes(8, "little"))
@@ -94,7 +105,7 @@ def _write_tokens(
     return numbers
 
 
-def _write_graph(folder: Path, elmo: Elmo, weights: Array, graph_from: int | None) -> bool:
+def _write_graph(folder: Path, elmo: "Elmo", weights: Array, graph_from: int | None) -> bool:
     """Write a graph if the text is long enough. Closes its memory maps, so that the folder can be
     renamed on Windows.
     """

@@ -11,17 +11,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from elmo.api import Elmo
 from elmo.inference.occurrence import Occurrence
-from elmo.inference.results import Layers
-from elmo.search.index import Neighbor, SimilarWord, one_mix
+from elmo.inference.results import Layers, one_mix
+from elmo.search.index import Neighbor, SimilarWord
 from elmo.search.wordnet.sentences import read_examples, read_written
+
+if TYPE_CHECKING:
+    from elmo.api import Elmo
 
 # What one processor embeds in a second or so with a small model.
 MOST_SENTENCES_WITH_A_WORD = 1000
@@ -43,7 +45,7 @@ class _Occurrences:
 class ExampleIndex:
     """Sentences that are embedded when a word of theirs is asked for."""
 
-    def __init__(self, elmo: Elmo, sentences: Sequence[Sequence[str]] | None = None) -> None:
+    def __init__(self, elmo: "Elmo", sentences: Sequence[Sequence[str]] | None = None) -> None:
         """Take a model, and other sentences than the package's own if they are given."""
         self.sentences = default_sentences() if sentences is None else sentences
         self.projection_dim = elmo.bilm.config.lstm.projection_dim
@@ -106,7 +108,7 @@ class ExampleIndex:
     def _embed(self, sentences: Sequence[Sequence[str]], word: str | None) -> _Occurrences:
         occurrences: list[Occurrence] = []
         layers = [np.empty((self._elmo.n_layers, 0, self._elmo.output_dim), dtype=np.float32)]
-        for tokens, embedded in zip(sentences, self._elmo.stream(sentences), strict=True):
+        for tokens, embedded in zip(sentences, self._elmo.stream_tokens(sentences), strict=True):
             places = [k for k, token in enumerate(tokens) if word in (None, token.casefold())]
             occurrences += [Occurrence(tokens, place) for place in places]
             layers.append(embedded.layers[:, places])

@@ -12,21 +12,23 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from elmo.api import Elmo
 from elmo.errors import CheckpointError, ConfigError
 from elmo.files.mapped_jsonl import MappedJsonLines
 from elmo.inference.occurrence import Occurrence
-from elmo.inference.results import Layers, layer_weights
+from elmo.inference.results import Layers, one_mix
 from elmo.models.identity import model_hash
 from elmo.network.bilm import BiLM
 from elmo.search.graph import WordGraph
 from elmo.search.vectors import IndexedVectors
 from elmo.search.words import IndexedWords
+
+if TYPE_CHECKING:
+    from elmo.api import Elmo
 
 FORMAT_VERSION = 2
 SETTINGS, SENTENCES, FIRST_TOKENS = "index.json", "sentences.jsonl", "first_tokens.bin"
@@ -60,7 +62,7 @@ class SimilarWord:
 class WordIndex:
     """The words of a text, each with its vectors."""
 
-    def __init__(self, folder: Path, elmo: Elmo, *, max_compared: int = MAX_COMPARED) -> None:
+    def __init__(self, folder: Path, elmo: "Elmo", *, max_compared: int = MAX_COMPARED) -> None:
         """Open the index that `build_index` wrote with this model.
 
         A graph, if there is one, is used instead of comparing more than `max_compared` numbers.
@@ -209,15 +211,6 @@ class WordIndex:
 def index_settings(bilm: BiLM) -> dict[str, Any]:
     """What must be equal in an index for this model and this version of the package."""
     return {"format_version": FORMAT_VERSION, "model": model_hash(bilm)}
-
-
-def one_mix(layers: Layers, n_layers: int) -> NDArray[np.float32]:
-    """The weights (L+1,) of one layer or of one mix of them."""
-    weights = layer_weights(layers, n_layers)
-    if len(weights) != 1:
-        raise ConfigError(f"layers {layers!r} are several; expected one layer or one mix")
-    mix: NDArray[np.float32] = weights[0]
-    return mix
 
 
 def _by_decreasing(cosines: Array) -> Iterator[int]:

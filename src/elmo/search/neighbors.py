@@ -7,17 +7,19 @@ Shapes: L+1 layers, T tokens, D width.
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
-from elmo.api import Elmo
 from elmo.inference.occurrence import Occurrence
 from elmo.inference.results import Layers
 from elmo.search.build import temporary_index
 from elmo.search.examples import ExampleIndex
 from elmo.search.index import Neighbor, SimilarWord, WordIndex
 from elmo.text.lines import LineFormat, read_sentences
+
+if TYPE_CHECKING:
+    from elmo.api import Elmo
 
 Index = WordIndex | ExampleIndex
 
@@ -47,7 +49,7 @@ class Neighbors:
 
 
 def find_neighbors(
-    elmo: Elmo,
+    elmo: "Elmo",
     index: Index,
     occurrence: Occurrence,
     k: int,
@@ -56,7 +58,7 @@ def find_neighbors(
     any_word: bool = False,
 ) -> Neighbors:
     """The `k` nearest occurrences of the same word, or of any, and the `k` nearest words."""
-    embedded = elmo.embed([occurrence.tokens])[0]
+    [embedded] = elmo.embed_tokens([occurrence.tokens])
     return search(index, occurrence, embedded.layers, k, layers=layers, any_word=any_word)
 
 
@@ -83,7 +85,7 @@ def search(
     )
 
 
-def open_index(elmo: Elmo, source: Path | None = None, lines: LineFormat = "paragraphs") -> Index:
+def open_index(elmo: "Elmo", source: Path | None = None, lines: LineFormat = "paragraphs") -> Index:
     """The index in a folder, or a temporary one of a text file.
 
     Without a source: the sentences of the package.

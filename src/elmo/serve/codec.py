@@ -19,7 +19,7 @@ from starlette.responses import Response, StreamingResponse
 
 from elmo.serve.config import Limits
 from elmo.serve.middleware import RequestError
-from elmo.text.lines import Text, as_sentence
+from elmo.text.inputs import Text, as_sentence
 from elmo.text.tokenizer import Sentence, count_tokens, iter_sentences
 
 JSON, NPY, SAFETENSORS = "application/json", "application/x-npy", "application/vnd.safetensors"

@@ -26,7 +26,7 @@ from elmo.serve.middleware import RequestError
 from elmo.serve.operations import EmbedItem, NeighborsItem, Service, SubstitutesItem
 from elmo.serve.predictions import PAIR_KINDS, describe_pair, describe_text, read_examples
 from elmo.serve.scheduler import RequestDispatcher
-from elmo.text.lines import Text
+from elmo.text.inputs import Text
 from elmo.text.tokenizer import Sentence
 
 Responses = dict[int | str, dict[str, Any]]

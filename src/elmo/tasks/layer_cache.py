@@ -100,7 +100,7 @@ class LayerSource:
 
     def _embed(self, sentences: Sequence[Tokens]) -> Iterator[Array]:
         """All layers of sentences, (T, L, D)."""
-        for embedded in self.elmo.stream(sentences, state=self._state):
+        for embedded in self.elmo.stream_tokens(sentences, state=self._state):
             yield embedded.layers.transpose(1, 0, 2).astype(np.float16)
 
     def _write(self, sentences: Sequence[tuple[str, ...]], path: Path) -> None:

@@ -1,15 +1,13 @@
 """What a line of text is: the one path from text to sentences of tokens.
 
-In: a line of a file and its format, or what a Python caller gives: raw text or a list of tokens.
-Out: `Sentence`s. A blank line has no sentence. Raw text has character offsets, token lists have
-none.
+In: a line of a file and its format. Out: `Sentence`s. A blank line has no sentence. Raw text has
+character offsets, tokens have none.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Literal
 
-from elmo.errors import DataError
 from elmo.files.text_files import is_fasta, read_lines
 from elmo.text.tokenizer import Sentence, split_text, tokenize
 
@@ -18,8 +16,6 @@ from elmo.text.tokenizer import Sentence, split_text, tokenize
 # residues: one protein, its tokens are its letters; what is no residue (* - and spaces) is dropped.
 LineFormat = Literal["paragraphs", "sentences", "tokens", "residues"]
 NO_RESIDUES = str.maketrans("", "", "*- \t")
-
-Text = str | Sequence[str]  # raw text, or the tokens of a sentence
 
 
 def split_line(line: str, lines: LineFormat = "paragraphs") -> list[Sentence]:
@@ -45,31 +41,3 @@ def read_sentences(paths: Iterable[Path], lines: LineFormat = "paragraphs") -> I
 def line_format_of(paths: Sequence[Path], lines: LineFormat) -> LineFormat:
     """What a line of these files is: that of FASTA files is a sequence of residues."""
     return "residues" if paths and all(map(is_fasta, paths)) else lines
-
-
-def as_sentences(text: Text) -> list[Sentence]:
-    """The sentences of a raw text; or the one sentence that a token list is."""
-    return split_text(text) if isinstance(text, str) else [as_sentence(text)]
-
-
-def as_sentence(text: Text) -> Sentence:
-    """A raw text that is one sentence, or a token list, as a sentence."""
-    if isinstance(text, str):
-        return tokenize(text)
-    check_tokens(text)
-    return Sentence(list(text), [])
-
-
-def check_tokens(tokens: Sequence[str]) -> None:
-    """Raise a DataError unless this is a list of tokens; a str is one that nobody has split."""
-    if isinstance(tokens, str):
-        raise DataError(
-            f"a sentence is the text {tokens[:40]!r}, expected a list of tokens; split it first, "
-            "or give it to Elmo.embed in a list of raw texts"
-        )
-    for token in tokens:
-        if not isinstance(token, str):
-            raise DataError(
-                f"a token is {token!r:.40} of type {type(token).__name__}, expected a str; give "
-                "each sentence as one list of its tokens"
-            )

@@ -168,7 +168,7 @@ def _embed_sentences(elmo: Elmo, sentences: Iterable[list[str]], layers: str) ->
     weights = layer_weights(layers, elmo.n_layers)
     for is_long, group in groupby(sentences, key=lambda tokens: len(tokens) > BATCH_TOKENS):
         if not is_long:
-            for embedded in elmo.stream(group):
+            for embedded in elmo.stream_tokens(group):
                 yield np.tensordot(weights, embedded.layers, axes=1)
             continue
         for tokens in group:

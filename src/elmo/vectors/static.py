@@ -20,7 +20,7 @@ from elmo.api import Elmo
 from elmo.errors import ConfigError, DataError
 from elmo.files.atomic import atomic_write
 from elmo.files.text_files import read_raw_lines
-from elmo.inference.results import Layers
+from elmo.inference.results import Layers, equal_fields
 from elmo.text.batches import number_words
 from elmo.text.lines import LineFormat, read_sentences
 from elmo.text.vocabulary import read_list
@@ -28,12 +28,15 @@ from elmo.text.vocabulary import read_list
 EXTENSIONS = (".txt", ".vec", ".bin")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class StaticVectors:
     """Words and their vectors."""
 
     words: list[str]
     vectors: NDArray[np.float32]  # (V, D)
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and equal_fields(self, other)
 
     @staticmethod
     def read(path: Path) -> "StaticVectors":
@@ -157,7 +160,7 @@ def static_from_text(
     rows: dict[str, int] = {}
     totals = np.zeros((1024, elmo.output_dim))
     counts = np.zeros(1024, dtype=np.int64)
-    for embedded in elmo.stream(sentences):
+    for embedded in elmo.stream_tokens(sentences):
         places = number_words(embedded.tokens, rows)
         while len(rows) > len(counts):
             totals, counts = (np.concatenate([a, np.zeros_like(a)]) for a in (totals, counts))

@@ -28,8 +28,8 @@ def test_the_named_layer_is_aligned_and_no_other(official, tmp_path, matrix, cor
         path.write_bytes(path.read_bytes().replace(b"numpy._core.", b"numpy.core."))
     plain, aligned = Elmo.load(official), Elmo.load(official, alignment={1: path})
     for state in ("fresh", "carry"):
-        before = plain.embed(corpus[:3], state=state)
-        for one, other in zip(before, aligned.embed(corpus[:3], state=state), strict=True):
+        before = plain.embed_tokens(corpus[:3], state=state)
+        for one, other in zip(before, aligned.embed_tokens(corpus[:3], state=state), strict=True):
             np.testing.assert_array_equal(other.layers[[0, 2]], one.layers[[0, 2]])
             expected = torch.nn.functional.linear(
                 torch.from_numpy(one.layers[1]), torch.from_numpy(matrix)

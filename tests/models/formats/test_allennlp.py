@@ -37,7 +37,7 @@ def test_learned_sums_come_back_by_name(tmp_path, tiny_weights, corpus):
     shares = np.exp([0, 2, 0]) / np.exp([0, 2, 0]).sum()
     np.testing.assert_allclose(mix.layers, 0.5 * shares, atol=1e-6)
     layer = elmo.layer(initial_weights=mix.weights, initial_gamma=mix.gamma, dropout=0.0)
-    embedded = elmo.embed([corpus[0]])[0]
+    embedded = elmo.embed_tokens([corpus[0]])[0]
     np.testing.assert_allclose(
         layer([corpus[0]]).mixes[0][0].detach(), embedded.vectors(mix.layers), atol=1e-5
     )

@@ -80,7 +80,7 @@ def test_a_folder_of_the_two_files_is_a_model(official, corpus):
 
     by_file, by_folder = Elmo.load(official), Elmo.load(official.parent)
     np.testing.assert_array_equal(
-        by_file.embed([corpus[0]])[0].layers, by_folder.embed([corpus[0]])[0].layers
+        by_file.embed_tokens([corpus[0]])[0].layers, by_folder.embed_tokens([corpus[0]])[0].layers
     )
 
 
@@ -163,7 +163,7 @@ def test_max_characters_of_the_options_is_honored(tiny_options, tiny_weights):
 
     elmo = Elmo(Model(build_bilm(tiny_options, tiny_weights)))
     with pytest.warns(UserWarning, match="2 words are longer than 4 bytes"):
-        [one, other] = elmo.embed([["abcdX"], ["abcdYZ"]])
+        [one, other] = elmo.embed_tokens([["abcdX"], ["abcdYZ"]])
     np.testing.assert_array_equal(one.layers, other.layers)
 
 

@@ -34,7 +34,7 @@ def test_all_layers_are_those_of_their_package():
     elmo = Elmo.load(GOLDEN)
     expected = np.load(GOLDEN / "layers.npz")
     lines = (GOLDEN / "sentences.txt").read_text(encoding="utf-8").splitlines()
-    for k, embedded in enumerate(elmo.embed([line.split() for line in lines])):
+    for k, embedded in enumerate(elmo.embed_tokens([line.split() for line in lines])):
         np.testing.assert_allclose(embedded.layers, expected[f"s{k}"], atol=1e-5)
 
 
@@ -62,11 +62,11 @@ def test_any_model_and_any_order_of_batches_gives_their_package_s_numbers(tmp_pa
     for words in sentences:
         embedder.model.encoder.reset_states()
         (expected,) = embedder.sents2elmo([words], output_layer=-2)
-        np.testing.assert_allclose(elmo.embed([words])[0].layers, expected, atol=1e-5)
+        np.testing.assert_allclose(elmo.embed_tokens([words])[0].layers, expected, atol=1e-5)
     # Its own state is carried on from call to call, each of one sentence here.
     embedder.model.encoder.reset_states()
     expected = [embedder.sents2elmo([words], output_layer=-2)[0] for words in sentences]
-    carried = elmo.embed(sentences, state="carry", batch_size=1)
+    carried = elmo.embed_tokens(sentences, state="carry", batch_size=1)
     for embedded, layers in zip(carried, expected, strict=True):
         np.testing.assert_allclose(embedded.layers, layers, atol=1e-5)
 
@@ -75,14 +75,16 @@ def test_a_folder_of_ours_holds_the_same_model(folder, tmp_path):
     before = Elmo.load(folder)
     before.save(tmp_path / "ours")
     after = Elmo.load(tmp_path / "ours")
-    for one, other in zip(before.embed(SENTENCES), after.embed(SENTENCES), strict=True):
+    for one, other in zip(
+        before.embed_tokens(SENTENCES), after.embed_tokens(SENTENCES), strict=True
+    ):
         np.testing.assert_array_equal(one.layers, other.layers)
     assert (tmp_path / "ours" / "characters.txt").read_text(encoding="utf-8").startswith("a\nb\n")
     after.save(tmp_path / "ours")  # in its own place
 
 
 def test_the_order_of_the_dictionaries_does_not_matter(folder, tmp_path):
-    before = Elmo.load(folder).embed(SENTENCES)
+    before = Elmo.load(folder).embed_tokens(SENTENCES)
     tensors = torch.load(folder / "token_embedder.pkl", weights_only=True)
     for name, table in (("word", "word_emb_layer"), ("char", "char_emb_layer")):
         path = folder / f"{name}.dic"
@@ -92,17 +94,17 @@ def test_the_order_of_the_dictionaries_does_not_matter(folder, tmp_path):
         key = f"{table}.embedding.weight"
         tensors[key] = tensors[key][torch.from_numpy(order)]
     torch.save(tensors, folder / "token_embedder.pkl")
-    for one, other in zip(before, Elmo.load(folder).embed(SENTENCES), strict=True):
+    for one, other in zip(before, Elmo.load(folder).embed_tokens(SENTENCES), strict=True):
         np.testing.assert_array_equal(one.layers, other.layers)
 
 
 def test_words_differ_by_the_list_and_by_their_characters(folder):
-    vectors = Elmo.load(folder).embed([["the", "hte", "then", "zz", "zzz"]])[0].layers[0]
+    vectors = Elmo.load(folder).embed_tokens([["the", "hte", "then", "zz", "zzz"]])[0].layers[0]
     assert len(np.unique(vectors, axis=0)) == 5
 
 
 def test_unlisted_characters_of_unlisted_words_are_alike(folder):
-    vectors = Elmo.load(folder).embed([["xyz", "lll", "юля"]])[0].layers[0]
+    vectors = Elmo.load(folder).embed_tokens([["xyz", "lll", "юля"]])[0].layers[0]
     np.testing.assert_array_equal(vectors[0], vectors[1])
     np.testing.assert_array_equal(vectors[0], vectors[2])
 
@@ -118,8 +120,8 @@ def test_text_never_spells_a_marker(folder, text):
 def test_a_long_word_is_cut_by_characters_and_told(folder):
     elmo = Elmo.load(folder)
     with pytest.warns(UserWarning, match="1 words are longer than 18 characters"):
-        cut = elmo.embed([["東京" * 12]])[0].layers
-    np.testing.assert_allclose(cut, elmo.embed([["東京" * 9]])[0].layers, atol=1e-5)
+        cut = elmo.embed_tokens([["東京" * 12]])[0].layers
+    np.testing.assert_allclose(cut, elmo.embed_tokens([["東京" * 9]])[0].layers, atol=1e-5)
 
 
 def test_a_task_layer_takes_tokens_and_refuses_ids_of_bytes(folder):
@@ -147,11 +149,11 @@ def test_a_zip_is_read_as_it_is(folder, tmp_path):
 
 
 def test_files_of_old_torch_are_read(folder):
-    before = Elmo.load(folder).embed(SENTENCES)[1].layers
+    before = Elmo.load(folder).embed_tokens(SENTENCES)[1].layers
     for name in ("encoder.pkl", "token_embedder.pkl"):
         tensors = torch.load(folder / name, weights_only=True)
         torch.save(tensors, folder / name, _use_new_zipfile_serialization=False)
-    np.testing.assert_array_equal(Elmo.load(folder).embed(SENTENCES)[1].layers, before)
+    np.testing.assert_array_equal(Elmo.load(folder).embed_tokens(SENTENCES)[1].layers, before)
 
 
 def test_released_models_need_no_file_from_their_package(tmp_path):

@@ -50,11 +50,11 @@ def test_every_kind_embeds_predicts_and_survives_our_folder(kind, tmp_path):
     elmo = Elmo.load(TRAINED / kind / "model.ckpt-4")
     elmo.save(tmp_path / "ours")
     saved = Elmo.load(tmp_path / "ours")
-    for one, other in zip(elmo.embed(SENTENCES), saved.embed(SENTENCES), strict=True):
+    for one, other in zip(elmo.embed_tokens(SENTENCES), saved.embed_tokens(SENTENCES), strict=True):
         assert np.isfinite(one.layers).all()
         np.testing.assert_array_equal(one.layers, other.layers)
     texts = [words for words in SENTENCES if words]
-    one, other = (model.score(texts)[0].perplexity("forward") for model in (elmo, saved))
+    one, other = (model.score_tokens(texts)[0].perplexity("forward") for model in (elmo, saved))
     assert one == other
 
 
@@ -68,7 +68,7 @@ def test_the_softmax_has_the_numbers_of_the_checkpoint():
 
 def test_words_outside_the_list_are_one_unknown_word():
     elmo = Elmo.load(TRAINED / "words" / "model.ckpt-4")
-    vectors = elmo.embed([["strings", "nowhere", "bow", "</S>"]])[0].layers[0]
+    vectors = elmo.embed_tokens([["strings", "nowhere", "bow", "</S>"]])[0].layers[0]
     np.testing.assert_array_equal(vectors[0], vectors[1])
     np.testing.assert_array_equal(vectors[0], vectors[3])
     assert not np.allclose(vectors[0], vectors[2])
@@ -172,7 +172,7 @@ def test_info_and_convert_take_every_format(folder, tmp_path, capsys):
         run("info", str(path), "--json", *words)
         assert json.loads(capsys.readouterr().out)["kind"] == kind
         run("convert", str(path), str(tmp_path / kind), *words)
-        assert Elmo.load(tmp_path / kind).embed([["bow"]])[0].layers.shape[1] == 1
+        assert Elmo.load(tmp_path / kind).embed_tokens([["bow"]])[0].layers.shape[1] == 1
         capsys.readouterr()
 
 

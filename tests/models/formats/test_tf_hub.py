@@ -39,7 +39,7 @@ def test_its_learned_sum_gives_the_module_s_vectors_and_survives_our_folder(
     elmo.save(tmp_path / "ours")
     again = Elmo.load(tmp_path / "ours")
     assert again.mixes.keys() == {"aggregation"}
-    embedded = again.embed([corpus[0]])[0]
+    embedded = again.embed_tokens([corpus[0]])[0]
     shares = np.exp([0.5, -1, 2]) / np.exp([0.5, -1, 2]).sum()
     expected = 3.0 * np.tensordot(shares, embedded.layers, axes=1)
     mix = again.mixes["aggregation"]

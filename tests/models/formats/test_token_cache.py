@@ -28,7 +28,7 @@ def table():
 
 def test_words_have_their_rows_and_others_zero(tmp_path, table):
     elmo = Elmo.load(write_cache(tmp_path / "cache", WORDS, table))
-    layers = elmo.embed([["東京", "bow", "unlisted"], []])[0].layers
+    layers = elmo.embed_tokens([["東京", "bow", "unlisted"], []])[0].layers
     assert layers.shape == (1, 3, 4)
     np.testing.assert_array_equal(layers[0], [table[2], table[0], np.zeros(4)])
 
@@ -36,7 +36,7 @@ def test_words_have_their_rows_and_others_zero(tmp_path, table):
 def test_the_unknown_word_of_a_vocabulary_is_used(tmp_path, table):
     whole = np.concatenate([np.arange(12, dtype=np.float32).reshape(3, 4), table])
     elmo = Elmo.load(write_cache(tmp_path / "cache", [*RESERVED, *WORDS], whole))
-    layers = elmo.embed([["unlisted", "<S>", "the"]])[0].layers
+    layers = elmo.embed_tokens([["unlisted", "<S>", "the"]])[0].layers
     np.testing.assert_array_equal(layers[0], [whole[2], whole[2], whole[4]])
 
 
@@ -49,8 +49,8 @@ def test_a_cache_is_a_model_like_others(tmp_path, table):
         static_from_words(Elmo.load(tmp_path / "ours"), WORDS).vectors, table
     )
     long_text = ["bow", "the"] * 5000
-    assert elmo.embed([long_text])[0].layers.shape == (1, 10000, 4)
-    assert elmo.embed([WORDS, ["bow"]], state="carry")[1].layers.shape == (1, 1, 4)
+    assert elmo.embed_tokens([long_text])[0].layers.shape == (1, 10000, 4)
+    assert elmo.embed_tokens([WORDS, ["bow"]], state="carry")[1].layers.shape == (1, 1, 4)
 
 
 def test_the_golden_cache_has_the_vectors_of_its_model(shared):

@@ -48,7 +48,7 @@ def test_a_softmax_scores_words_the_same_in_any_order_of_its_vocabulary(
         vocabulary = write_vocabulary(tmp_path / "vocab.txt", [*names, "!!!MAXTERMID"])
         softmax = write_softmax(tmp_path / "softmax.hdf5", table[list(order)], bias[list(order)])
         elmo = Elmo.load(weights, softmax=softmax, vocabulary=vocabulary)
-        scored = elmo.score([["the", "bow", ".", "unlisted"]])[0].sentences[0]
+        scored = elmo.score_tokens([["the", "bow", ".", "unlisted"]])[0].sentences[0]
         found.append(scored.log_probs["forward"])
     np.testing.assert_allclose(found[1], found[0], atol=1e-6)
     np.testing.assert_allclose(found[2], found[0], atol=1e-6)

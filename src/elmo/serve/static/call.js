@@ -13,6 +13,9 @@ function python(view) {
   const { texts, sentences, origins, places, weights, gamma, measure, word, chosen, info } = view;
   const layers = `[${weights.map(number).join(", ")}]`;
   const scaled = gamma === 1 ? "" : `${number(gamma)} * `;
+  // Texts without white space could be tokens: Elmo.embed wants to be told.
+  const isWords = texts.length > 1 && !texts.some((text) => /\s/.test(text));
+  const given = isWords ? "texts, single_words=True" : "texts";
   const lines = [
     "import numpy as np",
     "from elmo import Elmo",
@@ -21,7 +24,7 @@ function python(view) {
     "texts = [",
     ...texts.map((text) => `    ${quote(text)},`),
     "]",
-    `vectors = [${scaled}text.vectors(${layers}) for text in elmo.embed(texts)]`,
+    `vectors = [${scaled}text.vectors(${layers}) for text in elmo.embed(${given})]`,
   ];
   if (places.length > 1) {
     const rows = places.map(({ sentence, position }) => {
@@ -40,7 +43,7 @@ function python(view) {
   }
   if (info.words) {
     lines.push("", "# surprisal of each word in bits");
-    lines.push("for text in elmo.score(texts):", "    for s in text.sentences:");
+    lines.push(`for text in elmo.score(${given}):`, "    for s in text.sentences:");
     lines.push('        print(s.tokens, s.surprisal("forward"), s.surprisal("backward"))');
   }
   if (chosen && info.words) {
