@@ -160,7 +160,7 @@ def draw_similarity(layers: np.ndarray) -> Figure:
     return figure
 
 
-save(draw_similarity(layers), "likeness-by-layer")
+save(draw_similarity(layers), "similarity-by-layer")
 
 # %% [markdown]
 # ## Surprisal
@@ -191,7 +191,7 @@ def draw_surprisal(elmo: Elmo, text: str = SURPRISING) -> Figure:
     return figure
 
 
-save(draw_surprisal(elmo), "surprise")
+save(draw_surprisal(elmo), "surprisal")
 
 # %% [markdown]
 # ## In a number

@@ -20,8 +20,17 @@ def test_the_example_draws_its_pictures(scoring_model, tmp_path, monkeypatch, ca
     monkeypatch.setattr(sys, "argv", [str(EXAMPLE), *words])
     names = runpy.run_path(str(EXAMPLE), run_name="__main__")
     pictures = {path.name for path in (tmp_path / "pictures").iterdir()}
-    assert pictures == {"senses-by-layer.png", "likeness-by-layer.png", "surprise.png"}
+    assert pictures == {"senses-by-layer.png", "similarity-by-layer.png", "surprisal.png"}
     assert len(capsys.readouterr().out.splitlines()) == len(names["layers"])
+
+
+def test_the_page_of_the_example_shows_what_it_prints(tmp_path, monkeypatch, capsys):
+    pytest.importorskip("matplotlib", reason="needs the extra plots")
+    monkeypatch.setenv("MPLBACKEND", "agg")
+    monkeypatch.setattr(sys, "argv", [str(EXAMPLE), "--out", str(tmp_path)])
+    runpy.run_path(str(EXAMPLE), run_name="__main__")
+    page = EXAMPLE.parents[1] / "docs" / "example-senses-and-layers.md"
+    assert f"```text\n{capsys.readouterr().out}```" in page.read_text(encoding="utf-8")
 
 
 def test_cells_of_the_example_open_as_a_notebook():

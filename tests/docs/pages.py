@@ -1,8 +1,8 @@
 """The fenced blocks of README and docs/: what they hold, and how they are run.
 
 A page is a script: its `python` blocks and the quick `elmo` lines of its `sh` blocks run in their
-order, in one namespace and one folder. A block after `<!-- not run in the tests: why -->`, which the
-site does not show, is not run; its `elmo` lines are still read by the command line.
+order, in one namespace and one folder. A block after a line `<!-- not run in the tests: why -->`,
+which the site does not show, is not run; its `elmo` lines are still parsed.
 """
 
 import ast
