@@ -62,14 +62,14 @@ def is_here(release: Release) -> bool:
 
 
 def fetch(name: str) -> Path:
-    """The folder of a model's files, which are downloaded where they are not there yet."""
+    """The folder of a model's files, which are downloaded first if they are missing."""
     if name.startswith(HUGGING_FACE):
         return _fetch_from_hub(name.removeprefix(HUGGING_FACE))
     return fetch_release(catalog.find(name))
 
 
 def fetch_release(release: Release) -> Path:
-    """The same of a model that is known already."""
+    """The same for a model of the catalog."""
     folder = folder_of(release)
     if not release.files:
         if folder.is_dir() and any(not p.name.startswith(".") for p in folder.iterdir()):
@@ -83,7 +83,7 @@ def fetch_release(release: Release) -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise CheckpointError(f"{folder}: cannot be made ({error.strerror})") from error
+        raise CheckpointError(f"{folder}: cannot be created ({error.strerror})") from error
     with exclusive(folder / LOCK, wait=True):
         for file_name, url in release.file_names().items():
             if not (folder / file_name).is_file():  # another process may have been first
@@ -95,7 +95,7 @@ def _download(release: Release, file_name: str, url: str, folder: Path) -> None:
     path, partial = folder / file_name, folder / f".{file_name}.part"
     by_hand = f"download {url} yourself and put it at {path}"
     if os.environ.get("ELMO_OFFLINE", "0") not in ("", "0"):
-        raise CheckpointError(f"{path}: is not there and ELMO_OFFLINE is set; {by_hand}")
+        raise CheckpointError(f"{path}: no such file, and ELMO_OFFLINE is set; {by_hand}")
     address = _mirrored(url)
     logger.info("%s: %s (%s)", release.name, address, release.about)
     _get(address, partial, file_name, by_hand)

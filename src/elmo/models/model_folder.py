@@ -108,7 +108,7 @@ def load(folder: Path) -> Model:
     if len(vocabulary) != settings.head.n_words:
         raise CheckpointError(
             f"{folder / VOCABULARY}: {len(vocabulary)} words, expected "
-            f"{settings.head.n_words} as {CONFIG} says; restore the vocabulary"
+            f"{settings.head.n_words} as {CONFIG} says"
         )
     with torch.device("meta"):
         head = build_head(settings.head.kind, len(vocabulary), settings.bilm.lstm.projection_dim)

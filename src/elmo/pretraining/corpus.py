@@ -147,8 +147,7 @@ def _write_cache(shards: Sequence[Path], folder: Path, lines: LineFormat) -> Non
             np.array([end], dtype=np.int64).tofile(file)
     if n_sentences == 0:
         raise DataError(
-            f"{', '.join(map(str, shards[:3]))}: no words in {len(shards)} files; expected text; "
-            "name files that hold some"
+            f"{', '.join(map(str, shards[:3]))}: no words in {len(shards)} files, expected text"
         )
     counter.write(folder / "words.txt")
     counts = CorpusCounts(n_positions - n_sentences, n_sentences, n_documents, digest.hexdigest())

@@ -85,11 +85,11 @@ def read_list(path: Path) -> list[str]:
         text = path.read_bytes().decode("utf-8")  # as bytes: "\r" may be part of a word
     except OSError as error:
         raise DataError(
-            f"{path}: cannot be read ({error.strerror}); expected a vocabulary with one word a "
-            "line; name such a file"
+            f"{path}: cannot be read ({error.strerror}); expected a vocabulary with one word per "
+            "line"
         ) from error
     except UnicodeDecodeError as error:
-        raise DataError(f"{path}: not UTF-8 text ({error}); name a vocabulary file") from error
+        raise DataError(f"{path}: not UTF-8 text ({error}), expected a vocabulary") from error
     # Not splitlines(): a word may contain one of Unicode's other line ends.
     return text.removesuffix("\n").split("\n")
 

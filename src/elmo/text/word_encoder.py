@@ -160,8 +160,8 @@ class WordEncoder:
         """A batch of given ids (B, T, C) of bytes, such as `batch_to_ids` makes."""
         if not self.reads_bytes_alone:
             raise DataError(
-                f"char ids {tuple(char_ids.shape)} for a model that reads by lists of its own, "
-                "expected token lists; give it those"
+                f"char ids {tuple(char_ids.shape)} for a model with its own lists of words or "
+                "characters, expected token lists"
             )
         return batch_of_char_ids(char_ids)
 

@@ -129,3 +129,29 @@ def test_a_folder_with_only_the_best_epoch_is_read(tmp_path, tiny_weights):
     folder = write_allennlp(tmp_path / "run", tiny_weights)
     (folder / "weights.th").rename(folder / "best.th")
     assert formats.find(folder).weights.name == "best.th"
+
+
+def test_one_of_several_bilms_is_chosen_by_name(tmp_path, tiny_options, tiny_weights):
+    other = random_weights(tiny_options, seed=7)
+    state = {
+        f"_text.token_embedder_{name}._elmo.{key}": tensor
+        for name, weights in (("elmo", tiny_weights), ("second", other))
+        for key, tensor in allennlp_state(weights).items()
+    }
+    folder = write_allennlp(tmp_path / "theirs", tiny_weights)
+    torch.save(state, folder / "weights.th")
+    archive = pack(folder, tmp_path / "model.tar.gz")
+    with pytest.raises(CheckpointError, match="2 biLMs, expected one of _text"):
+        formats.read(archive)
+    expected = build_bilm(tiny_options, other).state_dict()["char_cnn.projection.weight"]
+    for path in (archive, folder, folder / "weights.th"):
+        for name in ("token_embedder_second", "_text.token_embedder_second"):
+            elmo = Elmo.load(f"{path}#{name}")
+            torch.testing.assert_close(elmo.bilm.char_cnn.projection.weight.data, expected)
+    with pytest.raises(CheckpointError, match="no biLM 'third', expected one of"):
+        Elmo.load(f"{archive}#third")
+
+
+def test_a_name_after_the_path_of_another_format_is_refused(scoring_model):
+    with pytest.raises(CheckpointError, match="is not AllenNLP's model"):
+        Elmo.load(f"{scoring_model}#elmo")

@@ -121,7 +121,7 @@ def test_given_options_are_used_for_a_zip_and_refused_for_a_folder_of_ours(offic
     given_options = official.with_name("options.json")
     model = formats.read(tmp_path / "model.zip", given_options)
     model_folder.save(tmp_path / "folder", model)
-    assert "leave the options out" in refused(tmp_path / "folder", options=given_options)
+    assert "expected no options" in refused(tmp_path / "folder", options=given_options)
 
 
 def test_a_file_without_the_usual_ending_is_known_by_its_content(official):
@@ -195,7 +195,7 @@ def test_missing_options_are_told(official):
 @pytest.mark.parametrize("n_bytes", [0, 100, 5_000, 40_000])
 def test_a_truncated_file_is_told(official, n_bytes):
     official.write_bytes(official.read_bytes()[:n_bytes])
-    assert "weights.hdf5: not a whole HDF5 file" in refused(official)
+    assert "weights.hdf5: not a complete HDF5 file" in refused(official)
 
 
 @given(st.data())
@@ -339,7 +339,7 @@ def test_a_damaged_zip_is_told(official, tmp_path, place):
     path.write_bytes(content)
     assert "model.zip: a broken archive" in refused(path)
     path.write_bytes(content[: len(content) // 2])
-    assert "model.zip: no model" in refused(path)
+    assert "model.zip: not a model" in refused(path)
 
 
 def test_a_folder_that_is_no_model_is_told(tmp_path):
@@ -360,7 +360,7 @@ def test_a_folder_with_a_cache_of_vectors_beside_the_weights_is_a_model(official
 
 def test_a_file_that_is_no_model_is_told(tmp_path):
     (tmp_path / "model.txt").write_text("hello")
-    assert "model.txt: no model" in refused(tmp_path / "model.txt")
+    assert "model.txt: not a model" in refused(tmp_path / "model.txt")
 
 
 # Writing.
@@ -391,6 +391,6 @@ def test_the_backward_direction_alone_has_no_official_file(bilm, tmp_path):
     config = BiLMConfig(
         char_cnn=bilm.config.char_cnn, lstm=bilm.config.lstm, directions=("backward",)
     )
-    with pytest.raises(CheckpointError, match="keep it in a model folder"):
+    with pytest.raises(CheckpointError, match="save it as a model folder"):
         formats.write_official(tmp_path / "weights.hdf5", Model(BiLM(config)))
     assert not list(tmp_path.iterdir())

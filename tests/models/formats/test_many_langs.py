@@ -134,7 +134,7 @@ def test_a_task_layer_takes_tokens_and_refuses_ids_of_bytes(folder):
 
 
 def test_the_official_layout_has_no_place_for_it(folder, tmp_path):
-    with pytest.raises(CheckpointError, match="keep it in a folder of ours"):
+    with pytest.raises(CheckpointError, match="save it as a model folder"):
         formats.write(tmp_path / "weights.hdf5", formats.read(folder))
     assert not list(tmp_path.glob("weights*"))
 
@@ -207,7 +207,7 @@ def _change(group, **values):
     ("harm", "message"),
     [
         (_drop_tensor, "no tensor backward_layer_1.state_projection.weight, expected"),
-        (_add_tensor, r"tensor forward_layer_2\.x is not in a model"),
+        (_add_tensor, r"tensor forward_layer_2\.x, expected no such"),
         (_shorten("encoder.pkl"), "encoder.pkl: cannot be read"),
         (lambda folder: (folder / "encoder.pkl").write_bytes(b""), "encoder.pkl: cannot be read"),
         (lambda folder: (folder / "word.dic").unlink(), "word.dic: no such file"),

@@ -107,7 +107,7 @@ def test_the_last_checkpoint_is_taken_whatever_the_path_of_the_machine_that_wrot
 
 def test_without_a_vocabulary_the_softmax_is_left_out_and_that_is_told(folder, tmp_path):
     (folder / "vocab.txt").rename(tmp_path / "words.txt")
-    with pytest.warns(UserWarning, match="its softmax is left out"):
+    with pytest.warns(UserWarning, match="its softmax is not read"):
         assert Elmo.load(folder).model.head is None
     assert Elmo.load(folder, vocabulary=tmp_path / "words.txt").model.head is not None
 
@@ -122,7 +122,7 @@ def test_a_model_of_words_needs_its_vocabulary(tmp_path):
 
 
 def test_a_vocabulary_that_has_no_use_is_refused(official, folder):
-    with pytest.raises(ConfigError, match="no use for one"):
+    with pytest.raises(ConfigError, match="this model has no vocabulary"):
         Elmo.load(official, vocabulary=folder / "vocab.txt")
 
 
@@ -137,8 +137,8 @@ def _cut(name, n_bytes):
 @pytest.mark.parametrize(
     ("harm", "message"),
     [
-        (_cut("model.ckpt-4.index", 100), "no whole index of a TensorFlow checkpoint"),
-        (_cut("model.ckpt-4.index", 0), "no whole index of a TensorFlow checkpoint"),
+        (_cut("model.ckpt-4.index", 100), "not a complete index of a TensorFlow checkpoint"),
+        (_cut("model.ckpt-4.index", 0), "not a complete index of a TensorFlow checkpoint"),
         (_cut("model.ckpt-4.data-00000-of-00001", 2000), "copy the checkpoint again"),
         (lambda f: (f / "model.ckpt-4.data-00000-of-00001").unlink(), "copy the checkpoint again"),
         (lambda f: (f / "options.json").unlink(), "no options.json beside it"),

@@ -44,7 +44,7 @@ def test_a_broken_line_is_named(wordnet_folder, file, line):
 
 def test_an_index_of_another_version_is_refused(wordnet_folder):
     (wordnet_folder / "index.adv").write_text("fast r 1 0 1 0 00000801\n")
-    with pytest.raises(DataError, match=r"'00000801'\) is named but is not there"):
+    with pytest.raises(DataError, match=r"'00000801'\) is missing"):
         WordNet.read(wordnet_folder)
 
 

@@ -50,6 +50,7 @@ class Source:
     options: AnyPath | None = None
     vocabulary: AnyPath | None = None
     archive: Path | None = None  # in which all of these are
+    bilm: str | None = None  # the name of one of several in the file
     note: str | None = None  # what a reader should know of the choice
 
     @property
@@ -62,7 +63,16 @@ class Source:
 
 
 def find(path: Path, options: Path | None = None, vocabulary: Path | None = None) -> Source:
-    """Say what a path, or the name of a shipped model, is, without reading weights."""
+    """Say what a path, or the name of a shipped model, is, without reading weights.
+
+    `model.tar.gz#NAME` is one of several biLMs in an AllenNLP model.
+    """
+    base, _, bilm = str(path).rpartition("#")
+    if base and bilm and not path.exists() and Path(base).exists():
+        found = find(Path(base), options, vocabulary)
+        if found.kind != "allennlp":
+            raise CheckpointError(f"{path}: expected no #{bilm}, as {base} is not AllenNLP's model")
+        return replace(found, bilm=bilm)
     path = models.locate(path)
     if path.is_dir():
         source = _find_in_folder(path, options, vocabulary)
@@ -84,8 +94,8 @@ def find(path: Path, options: Path | None = None, vocabulary: Path | None = None
         source = None
     if source is None:
         raise CheckpointError(
-            f"{path}: no model, expected a model folder, a weights.hdf5, a weights.th, or an "
-            "archive that holds one"
+            f"{path}: not a model, expected a model folder, a weights.hdf5, a weights.th, or an "
+            "archive of one"
         )
     return source
 
@@ -100,8 +110,8 @@ def read(path: Path, options: Path | None = None, vocabulary: Path | None = None
     source = find(path, options, vocabulary)
     if vocabulary is not None and source.vocabulary is None:
         raise ConfigError(
-            f"{path}: a vocabulary for a model that has no use for one, expected none; leave "
-            f"{vocabulary} out, or give the softmax too"
+            f"{path}: this model has no vocabulary, expected none; leave {vocabulary} out, or "
+            "give the softmax too"
         )
     if source.note is not None and source.note != AS_RELEASED:
         warnings.warn(f"{path}: {source.note}", stacklevel=2)
@@ -112,7 +122,7 @@ def read(path: Path, options: Path | None = None, vocabulary: Path | None = None
     if source.kind == "token-cache":
         return token_cache.read(source.weights, source.vocabulary)
     if source.kind == "allennlp":
-        return allennlp.read(source.weights, source.options)
+        return allennlp.read(source.weights, source.options, source.bilm)
     if source.kind in ("tf-checkpoint", "tf-hub"):
         prefix = tf_checkpoint.find_prefix(source.weights)
         assert prefix is not None
@@ -169,8 +179,8 @@ def _find_in_archive(path: Path, options: Path | None, vocabulary: Path | None) 
     if len(found) != 1:
         names = ", ".join(str(source.weights) for source in found) or "none"
         raise CheckpointError(
-            f"{path}: {len(found)} models inside ({names}), expected one; unpack it and name the "
-            "folder"
+            f"{path}: {len(found)} models inside ({names}), expected one; unpack it and give the "
+            "path of one"
         )
     return replace(found[0], archive=path)
 
@@ -179,8 +189,8 @@ def _find_in_folder(folder: Path, options: Path | None, vocabulary: Path | None)
     if model_folder.is_model_folder(folder):
         if options is not None:
             raise CheckpointError(
-                f"{folder}: a model folder, expected without {options}, as it has its own "
-                f"{model_folder.CONFIG}; leave the options out"
+                f"{folder}: a model folder, which has its own {model_folder.CONFIG}, expected no "
+                f"options; leave {options} out"
             )
         return Source("folder", folder / model_folder.WEIGHTS)
     source = _find_kind(folder, options, vocabulary)
@@ -246,8 +256,8 @@ def _weights_in(folder: AnyPath) -> AnyPath | None:
         return None
     names = ", ".join(path.name for path in networks or found)
     raise CheckpointError(
-        f"{folder}: {len(networks)} of its HDF5 files hold a network, expected one ({names}); name "
-        "the file itself"
+        f"{folder}: {len(networks)} of its HDF5 files hold a network, expected one ({names}); give "
+        "the path of the file"
     )
 
 
@@ -261,8 +271,8 @@ def _options_beside(weights: AnyPath) -> AnyPath:
         return others[0]
     found = ", ".join(other.name for other in others) or "none"
     raise CheckpointError(
-        f"{weights}: no options.json beside it, expected one that says its sizes (found: {found}); "
-        "name it as the options"
+        f"{weights}: no options.json beside it, expected one with its sizes (found: {found}); "
+        "give it with options= or --options"
     )
 
 

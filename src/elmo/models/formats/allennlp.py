@@ -1,8 +1,9 @@
-"""AllenNLP's models, read: the biLM inside them, tuned or not, and the sums of its layers.
+"""AllenNLP's models: the biLM inside them, fine-tuned or not, and the learned mixes of its layers.
 
-In: a `weights.th`, alone or with the `config.json` and `vocabulary/` of a `model.tar.gz`. Out: a
-`Model`; the learned sums are its mixes. Options are not needed: sizes come from the shapes, and
-clips, relu and 50 characters are those of all released models, unless an `options.json` is given.
+In: a `weights.th`, alone or with the `config.json` and `vocabulary/` of a `model.tar.gz`; the name
+of a biLM where there are several. Out: a `Model` with its mixes. Options are not needed: sizes come
+from the shapes, and clips, relu and 50 characters are those of all released models, unless an
+`options.json` is given.
 """
 
 import re
@@ -34,14 +35,10 @@ def is_weights(path: Path) -> bool:
     return path.suffix in ENDINGS
 
 
-def read(path: AnyPath, options: AnyPath | None = None) -> Model:
-    """Open the biLM of a model, whatever is around it."""
+def read(path: AnyPath, options: AnyPath | None = None, name: str | None = None) -> Model:
+    """Open the biLM of a model, or one of several by its name, whatever is around it."""
     source = TorchFile(path)
-    prefixes = [name.removesuffix(CHARACTERS) for name in source.names if name.endswith(CHARACTERS)]
-    if len(prefixes) != 1:
-        found = f"{len(prefixes)} biLMs ({', '.join(prefixes)})" if prefixes else "no biLM"
-        raise CheckpointError(f"{path}: {found}, expected one, with a tensor {CHARACTERS!r}")
-    (prefix,) = prefixes
+    prefix = _find_prefix(source, name)
     config = _infer_config(source, prefix)
     if options is not None:
         config, _ = read_settings(options, None)
@@ -64,6 +61,28 @@ def read(path: AnyPath, options: AnyPath | None = None) -> Model:
     state |= read_lstms(source, f"{prefix}_elmo_lstm.", config.lstm)
     mixes = _mixes(source, prefix.removesuffix("_elmo_lstm."), config.lstm.n_layers + 1)
     return Model(assemble(config, state, str(path)), mixes=mixes)
+
+
+def _find_prefix(source: TorchFile, name: str | None) -> str:
+    """What the tensors' names of the chosen biLM start with.
+
+    The name of a biLM is that of its module without the last parts, which are always the same:
+    `_text_field_embedder.token_embedder_elmo`, or `token_embedder_elmo` alone.
+    """
+    prefixes = [p.removesuffix(CHARACTERS) for p in source.names if p.endswith(CHARACTERS)]
+    if not prefixes:
+        raise CheckpointError(f"{source.path}: no biLM, expected one with a tensor {CHARACTERS!r}")
+    if name is None and len(prefixes) == 1:
+        return prefixes[0]
+    names = {p.removesuffix("_elmo_lstm.").removesuffix("_elmo.").rstrip("."): p for p in prefixes}
+    chosen = [p for full, p in names.items() if name in (full, full.rpartition(".")[2])]
+    if len(chosen) != 1:
+        found = f"{len(names)} biLMs" if name is None else f"no biLM {name!r}"
+        raise CheckpointError(
+            f"{source.path}: {found}, expected one of {', '.join(names)}; give its name after the "
+            "path, as in model.tar.gz#NAME"
+        )
+    return chosen[0]
 
 
 def _infer_config(source: TorchFile, prefix: str) -> BiLMConfig:

@@ -59,8 +59,8 @@ def write_weights(path: Path, config: BiLMConfig, state: Mapping[str, Tensor]) -
     """Write a `weights.hdf5`."""
     if config.directions == ("backward",):
         raise CheckpointError(
-            "a model with the backward direction alone, expected both or forward: the official "
-            "layout has no place for it; keep it in a model folder"
+            "a model with the backward direction only, expected both or forward, as in the "
+            "official layout; save it as a model folder"
         )
     is_unprojected = without_projections(config, state)
     with h5py.File(path, "w") as file:

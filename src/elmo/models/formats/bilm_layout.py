@@ -165,8 +165,8 @@ def char_cnn_of(config: BiLMConfig) -> CharCnnConfig:
     """The settings of a model that reads bytes; others have no place in the layout."""
     if config.char_cnn is None or config.lexicon is not None:
         raise CheckpointError(
-            "a model that reads words by lists of its own, expected one that reads bytes alone, as "
-            "the official layout does; keep it in a folder of ours"
+            "a model with its own lists of words or characters, expected one that reads bytes, as "
+            "the official layout does; save it as a model folder"
         )
     return config.char_cnn
 

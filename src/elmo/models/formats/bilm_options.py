@@ -59,8 +59,8 @@ def read_options(
         char_cnn = _read_char_cnn(options["char_cnn"], where)
     elif words is None:
         raise ConfigError(
-            f"{where}: no group 'char_cnn', expected a vocabulary, as words are then read by a "
-            "list; name it as the vocabulary"
+            f"{where}: no group 'char_cnn', expected a vocabulary, as the model then reads whole "
+            "words; give it with vocabulary= or --vocabulary"
         )
     else:
         lexicon = LexiconConfig(n_words=len(words.vocabulary), word_dim=lstm.projection_dim)
@@ -124,7 +124,7 @@ def _read_lstm(group: dict[str, Any], where: str) -> LstmConfig:
 
 def _read_char_cnn(group: Any, where: str) -> CharCnnConfig:  # noqa: ANN401 - of a file
     if not isinstance(group, dict):
-        raise ConfigError(f"{where}: char_cnn is {group!r}, expected a group of keys; correct it")
+        raise ConfigError(f"{where}: char_cnn is {group!r}, expected a group of keys")
     char_cnn = _rename(group, CHAR_CNN_NAMES, f"{where}: char_cnn")
     char_cnn["char_dim"] = _char_dim(char_cnn.get("char_dim"), where)
     char_cnn.setdefault("n_highways", 0)
@@ -133,7 +133,5 @@ def _read_char_cnn(group: Any, where: str) -> CharCnnConfig:  # noqa: ANN401 - o
 
 def _char_dim(embedding: Any, where: str) -> Any:  # noqa: ANN401 - checked by the config
     if not isinstance(embedding, dict) or "dim" not in embedding:
-        raise ConfigError(
-            f"{where}: char_cnn.embedding is {embedding!r}, expected {{'dim': N}}; correct it"
-        )
+        raise ConfigError(f"{where}: char_cnn.embedding is {embedding!r}, expected {{'dim': N}}")
     return embedding["dim"]

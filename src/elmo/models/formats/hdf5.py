@@ -45,7 +45,7 @@ def open_hdf5(source: AnyPath | IO[bytes], where: str) -> Iterator[h5py.File]:
     except BROKEN_FILE as error:
         what = " ".join(str(error).split())
         raise CheckpointError(
-            f"{where}: not a whole HDF5 file ({what}), expected the weights of an ELMo model; "
+            f"{where}: not a complete HDF5 file ({what}), expected the weights of an ELMo model; "
             "download or copy it again"
         ) from error
 
@@ -104,7 +104,7 @@ def _check_kind(dataset: h5py.Dataset, path: str, where: str) -> None:
     filters = _filters(dataset)
     if filters.count(DEFLATE) > 1 or not {*filters} <= {DEFLATE, SHUFFLE, CHECKSUM, LZF}:
         raise CheckpointError(
-            f"{where}: {path} is packed by HDF5 filters {filters}, expected gzip or none"
+            f"{where}: {path} is compressed by HDF5 filters {filters}, expected gzip or none"
         )
 
 

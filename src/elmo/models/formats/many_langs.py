@@ -24,7 +24,7 @@ from elmo.text.word_encoder import Lexicon, LexiconConfig
 
 CONFIG, WORDS, CHARACTERS = "config.json", "word.dic", "char.dic"
 TOKEN_LAYER, LSTMS = "token_embedder.pkl", "encoder.pkl"
-WHAT = "the configuration of an ELMoForManyLangs model; put it there, or name it as the options"
+WHAT = "the configuration of an ELMoForManyLangs model; give it with options= or --options"
 
 # Their entries for our reserved ones, in our order. Their code takes <eow> for the begin of a word
 # and <bow> for its end, in training as in use.
@@ -68,7 +68,7 @@ def read(folder: AnyPath, configuration: AnyPath | None = None) -> Model:
     if (tokens.get("name"), encoder.get("name")) != ("cnn", "elmo"):
         raise ConfigError(
             f"{where}: token_embedder {tokens.get('name')!r} and encoder {encoder.get('name')!r}, "
-            "expected 'cnn' and 'elmo', as all released models have; such a model is not opened"
+            "expected 'cnn' and 'elmo', as all released models have; others are not supported"
         )
     words = _read_dictionary(folder / WORDS) if tokens.get("word_dim") else None
     characters = _read_dictionary(folder / CHARACTERS) if tokens.get("char_dim") else None
@@ -138,16 +138,13 @@ def _read_dictionary(path: AnyPath) -> dict[str, int]:
         # An entry of nothing but spaces is the wide one, as their code has it.
         *entry, row = line.strip().split("\t")
         if len(entry) > 1 or not row.isdecimal() or len(row) > 9:
-            raise DataError(
-                f"{path}:{number}: {line!r}, expected an entry, a tab and its number; restore the "
-                "file"
-            )
+            raise DataError(f"{path}:{number}: {line!r}, expected an entry, a tab and its number")
         dictionary[entry[0] if entry else "\u3000"] = int(row)
     expected = RESERVED_CHARACTERS if path.name == CHARACTERS else (*RESERVED_WORDS, "<pad>")
     missing = [entry for entry in expected if entry not in dictionary]
     if missing or sorted(dictionary.values()) != list(range(len(dictionary))):
         found = f"no entry {missing[0]!r}" if missing else "numbers that are not 0, 1, 2, ..."
-        raise DataError(f"{path}: {found}, expected each number once; restore the file")
+        raise DataError(f"{path}: {found}, expected each number once")
     return dictionary
 
 
@@ -203,7 +200,6 @@ def _read_configuration(folder: AnyPath, given: AnyPath | None) -> tuple[dict[st
 def _group(groups: dict[str, Any], name: str, where: str) -> dict[str, Any]:
     if not isinstance(groups.get(name), dict):
         raise ConfigError(
-            f"{where}: no group {name!r}, expected the configuration of an ELMoForManyLangs model; "
-            "name that file"
+            f"{where}: no group {name!r}, expected the configuration of an ELMoForManyLangs model"
         )
     return dict(groups[name])

@@ -61,8 +61,8 @@ class TensorBundle:
             return {key.decode("utf-8"): _read_entry(value) for key, value in values.items()}
         except (OSError, IndexError, ValueError) as error:
             raise CheckpointError(
-                f"{path}: no whole index of a TensorFlow checkpoint ({error}), expected one that "
-                "TensorFlow's Saver wrote; copy it again"
+                f"{path}: not a complete index of a TensorFlow checkpoint ({error}), expected one "
+                "that TensorFlow's Saver wrote; copy it again"
             ) from error
 
     def read(self, name: str) -> NDArray[Any]:
@@ -92,7 +92,7 @@ class TensorBundle:
 def _read_table(table: bytes) -> Iterator[tuple[bytes, bytes]]:
     """All keys and values of a LevelDB table."""
     if not table.endswith(MAGIC):
-        raise ValueError("it ends as no such table does")
+        raise ValueError("its end is not that of a table")
     footer = table[-FOOTER_BYTES:]
     _, place = _read_handle(footer, 0)  # of the block about blocks, which says nothing needed here
     index, _ = _read_handle(footer, place)

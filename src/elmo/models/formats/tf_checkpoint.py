@@ -92,7 +92,7 @@ def read(prefix: AnyPath, options: AnyPath | None, vocabulary: AnyPath | None) -
     if words is None:
         if SOFTMAX["bias"] in names:
             warnings.warn(
-                f"{prefix}: its softmax is left out, as no vocabulary is beside it; name one",
+                f"{prefix}: its softmax is not read, as there is no vocabulary beside it",
                 stacklevel=3,
             )
         return Model(bilm, mixes=mixes)
@@ -141,7 +141,7 @@ def _latest(folder: AnyPath) -> AnyPath | None:
     if len(found) > 1:
         raise CheckpointError(
             f"{folder}: {len(found)} checkpoints and no file {LATEST!r} that names the last one, "
-            f"expected one; name one of them, such as {prefixes[-1]}"
+            f"expected one; give one of them, such as {prefixes[-1]}"
         )
     return prefixes[0] if prefixes else None
 

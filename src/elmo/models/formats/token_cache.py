@@ -24,11 +24,11 @@ def is_cache(path: AnyPath) -> bool:
 
 
 def read(path: AnyPath, vocabulary: AnyPath | None) -> Model:
-    """Open a cache; without its vocabulary nobody knows whose vectors it holds."""
+    """Open a cache; the vocabulary names its rows."""
     if vocabulary is None:
         raise CheckpointError(
             f"{path}: a cache of token vectors, expected the vocabulary of its rows beside it; "
-            "name it as the vocabulary"
+            "give it with vocabulary= or --vocabulary"
         )
     words = read_word_list(vocabulary, needs_reserved=False)
     with open_hdf5(path, str(path)) as file:

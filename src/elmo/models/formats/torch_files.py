@@ -35,7 +35,7 @@ class TorchFile:
             reason = (str(error) or type(error).__name__).split("\n", maxsplit=1)[0]
             raise CheckpointError(
                 f"{path}: cannot be read as tensors alone ({reason}), expected {WHAT}; download it "
-                "again, and trust no other"
+                "again from a source that you trust"
             ) from error
         self._tensors = dict(found) if isinstance(found, Mapping) else {}
 
@@ -58,8 +58,8 @@ class TorchFile:
         """Refuse a file with more than was taken."""
         if self._tensors:
             raise CheckpointError(
-                f"{self.path}: tensor {next(iter(self._tensors))} is not in a model of this "
-                "configuration, expected no such tensor; give the configuration of these weights"
+                f"{self.path}: tensor {next(iter(self._tensors))}, expected no such tensor by the "
+                "configuration; give the configuration of these weights"
             )
 
     def _check(self, name: str) -> Tensor:

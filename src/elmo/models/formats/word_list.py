@@ -33,8 +33,8 @@ class WordList:
         """A table (or bias) with its rows in the order of the vocabulary; it may be changed."""
         if len(table) != self.n_rows:
             raise CheckpointError(
-                f"{where}: {len(table)} rows, expected {self.n_rows} as its vocabulary has words; "
-                "name the vocabulary it was made for"
+                f"{where}: {len(table)} rows, expected {self.n_rows}, the words of its vocabulary; "
+                "give the vocabulary of this file"
             )
         if len(self.rows) == self.n_rows:  # in place: the official tables have gigabytes
             moved = torch.from_numpy(self.rows != np.arange(self.n_rows))

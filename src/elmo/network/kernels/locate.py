@@ -98,10 +98,10 @@ def _open_native() -> OpenLibrary:
 
 
 def _build(compiler: list[str], library: Path) -> None:
-    with atomic_write(library) as unfinished:
-        compile_native(compiler, unfinished)
-        unfinished.chmod(0o700)
-        digest = _sha256(unfinished)
+    with atomic_write(library) as temporary:
+        compile_native(compiler, temporary)
+        temporary.chmod(0o700)
+        digest = _sha256(temporary)
     write_text(_hash_path(library), digest)
 
 

@@ -51,7 +51,7 @@ class WordNet:
                     senses[lemma, part] = [synsets[part, offset].keys[lemma] for offset in offsets]
         except KeyError as error:
             raise DataError(
-                f"{folder}: {error} is named but is not there, expected index and data files of "
+                f"{folder}: {error} is missing, expected index and data files of "
                 "one version; install WordNet again"
             ) from error
         return WordNet(senses, list(synsets.values()))
