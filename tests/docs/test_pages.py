@@ -147,5 +147,5 @@ def test_commands_are_found_wherever_they_stand():
 
 def test_few_blocks_are_left_out_and_say_why():
     left_out = [block for page in PAGES for block in blocks_of(page) if not block.is_run]
-    assert len(left_out) <= 12
+    assert len(left_out) <= 14
     assert all(len(block.not_run) > 10 for block in left_out)
