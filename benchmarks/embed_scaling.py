@@ -12,7 +12,7 @@ import argparse
 import json
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import accumulate, takewhile
 from pathlib import Path
@@ -54,7 +54,7 @@ class Timed:
         """Let the workers split the files."""
         return self._workers.split(split, files)
 
-    def write(self, job: EmbedJob, chunks: Sequence[Chunk]) -> Iterator[Shard]:
+    def write(self, job: EmbedJob, chunks: Sequence[Chunk]) -> Generator[Shard, None, None]:
         """Let the workers write the shards."""
         for shard in self._workers.write(job, chunks):
             self.done.append((time.perf_counter(), shard.n_tokens))

@@ -65,6 +65,20 @@ def test_missing_folders_are_made_for_a_folder_and_not_for_a_file(tmp_path):
     assert names(tmp_path) == ["a"]
 
 
+def test_folders_that_were_made_for_a_failed_write_are_removed(tmp_path):
+    def fail(path, other):
+        with atomic_folder(path):
+            other.touch()
+            raise ValueError("bad")
+
+    for other in (tmp_path / "other", tmp_path / "a" / "other"):
+        with pytest.raises(ValueError, match="bad"):
+            fail(tmp_path / "a" / "b" / "c", other)
+        assert not (tmp_path / "a" / "b").exists()
+    assert names(tmp_path) == ["a", "other"]
+    assert names(tmp_path / "a") == ["other"]
+
+
 def test_a_link_is_followed(tmp_path):
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "real" / "a.txt")

@@ -25,6 +25,7 @@ from torch.nn.functional import dropout as drop
 
 from elmo.errors import ConfigError
 from elmo.files.atomic import atomic_write
+from elmo.files.hdf5 import new_hdf5
 from elmo.inference.results import layer_weights
 from elmo.models import catalog, downloads, formats
 from elmo.models.model_folder import Model
@@ -220,7 +221,7 @@ class ElmoEmbedder:
         weights = layer_weights(output_format, self.elmo_bilm.num_layers)
         with (
             atomic_write(Path(output_file_path)) as temporary,
-            h5py.File(temporary, "w") as file,
+            new_hdf5(temporary) as file,
         ):
             arrays = self.embed_sentences((line.split() for line in lines), batch_size)
             for key, array in zip(keys, arrays, strict=True):

@@ -36,10 +36,12 @@ def finetune(
     """
     from elmo.api import Elmo
     from elmo.pretraining import finetune_model, open_texts, read_finetune_config
+    from elmo.pretraining.pretrain import check_run_folder
     from elmo.training import Budget, join_processes
 
     start = Elmo.load(model, softmax=softmax, vocabulary=vocabulary).model
     settings = read_finetune_config(start, config, sets)
+    check_run_folder(out, settings)
     processes = join_processes()
     texts = open_texts(train, heldout, out / "cache", processes, lines)
     budget = Budget(max_steps, max_minutes)

@@ -1,15 +1,21 @@
 """`elmo`: finds the verb, and reports errors that a user can fix in one line on standard error.
 
-A verb is the command in the module of its name, which is imported when it is called. torch is
-imported inside the command, so that `elmo --help` is fast.
+SIGTERM ends a verb as Ctrl-C does: unfinished files are removed. A verb is
+the command in the module of its name, which is imported when it is called. torch is imported inside
+the command, so that `elmo --help` is fast.
 """
 
 import logging
+import os
+import signal
 import sys
+import threading
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib import import_module
-from typing import TextIO
+from types import FrameType
+from typing import NoReturn, TextIO
 
 import click
 
@@ -34,7 +40,7 @@ VERBS = (
     "models",
     "download",
 )
-INTERRUPTED = 130  # what a shell gives for Ctrl-C
+INTERRUPTED, TERMINATED = 130, 143  # what a shell gives for Ctrl-C and SIGTERM
 
 
 class Verbs(click.Group):
@@ -77,12 +83,22 @@ def main(arguments: Sequence[str] | None = None) -> None:
     logging.basicConfig(format="%(message)s", level=logging.INFO, stream=sys.stderr)
     warnings.showwarning = _show_warning
     try:
-        sys.exit(cli.main(arguments, prog_name="elmo", standalone_mode=False))
+        with _ended_by_sigterm():
+            sys.exit(cli.main(arguments, prog_name="elmo", standalone_mode=False))
     except click.Abort:
         sys.exit(INTERRUPTED)
     except click.ClickException as error:
-        click.echo(f"error: {_one_line(error)}", err=True)
-        sys.exit(2)
+        _fail(_one_line(error))
+    except OSError as error:  # of the system, such as a full disk
+        if "--debug" in (sys.argv[1:] if arguments is None else arguments):
+            raise
+        _fail(_describe(error))
+
+
+def _fail(message: str) -> NoReturn:
+    click.echo(f"error: {message}", err=True)
+    _drop_output()
+    sys.exit(2)
 
 
 def _one_line(error: click.ClickException) -> str:
@@ -90,6 +106,36 @@ def _one_line(error: click.ClickException) -> str:
     if isinstance(error, click.UsageError) and error.ctx is not None:
         return f"{message} See `{error.ctx.command_path} --help`."
     return message
+
+
+def _describe(error: OSError) -> str:
+    reason = error.strerror or str(error)
+    return reason if error.filename is None else f"{error.filename}: {reason}"
+
+
+def _drop_output() -> None:
+    """Forget output that a full disk did not take: at the exit it would be a second error."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+@contextmanager
+def _ended_by_sigterm() -> Iterator[None]:
+    """Exit at SIGTERM by an exception, so that all that is unfinished is removed."""
+
+    def end(number: int, frame: FrameType | None) -> NoReturn:
+        sys.exit(TERMINATED)
+
+    if threading.current_thread() is not threading.main_thread():
+        yield  # only the main thread may set signal handlers
+        return
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _show_warning(

@@ -33,9 +33,11 @@ def pretrain(
     that was stopped or killed.
     """
     from elmo.pretraining import open_texts, pretrain_model, read_config
+    from elmo.pretraining.pretrain import check_run_folder
     from elmo.training import Budget, join_processes
 
     settings = read_config(size, config, sets)
+    check_run_folder(out, settings)
     processes = join_processes()
     texts = open_texts(train, heldout, cache or out / "cache", processes, lines)
     perplexity = pretrain_model(settings, texts, out, Budget(max_steps, max_minutes), processes)

@@ -24,6 +24,7 @@ SUFFIX, LOCK_SUFFIX, OLD_SUFFIX = ".tmp", ".tmp.lock", ".tmp.old"
 # Another writer that looks for leftovers holds a new lock for a moment: it must have finished
 # before this writer starts.
 LOCK_SECONDS = 60
+BUFFER_BYTES = 2**20
 # The errors of renaming a folder to one that exists; on Windows that is a denied permission.
 FOLDER_EXISTS = (errno.ENOTEMPTY, errno.EEXIST, *([errno.EACCES] if os.name == "nt" else []))
 
@@ -59,14 +60,25 @@ def atomic_write(path: Path, *, durable: bool = False, overwrite: bool = True) -
 
 @contextmanager
 def atomic_folder(path: Path, *, durable: bool = False, overwrite: bool = True) -> Iterator[Path]:
-    """Give an empty temporary folder, as `atomic_write` does; missing parent folders are made."""
+    """Give an empty temporary folder, as `atomic_write` does; missing parent folders are made.
+
+    On any exception these are removed again, unless something else was put there.
+    """
+    parent = Path(os.path.realpath(path)).parent
+    missing = [folder for folder in (parent, *parent.parents) if not folder.exists()]
     try:
-        Path(os.path.realpath(path)).parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise _write_error(path, error) from error
-    with atomic_write(path, durable=durable, overwrite=overwrite) as temporary:
-        temporary.mkdir()
-        yield temporary
+        try:
+            parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise _write_error(path, error) from error
+        with atomic_write(path, durable=durable, overwrite=overwrite) as temporary:
+            temporary.mkdir()
+            yield temporary
+    except BaseException:
+        for folder in missing:
+            with suppress(OSError):
+                folder.rmdir()
+        raise
 
 
 def write_text(path: Path, text: str, *, durable: bool = False) -> None:
@@ -78,6 +90,15 @@ def write_text(path: Path, text: str, *, durable: bool = False) -> None:
 def write_json(path: Path, value: object, *, durable: bool = False) -> None:
     """Write a JSON file atomically."""
     write_text(path, json.dumps(value, indent=2) + "\n", durable=durable)
+
+
+def allocate(path: Path, n_bytes: int) -> None:
+    """Write a file of zeros, to be changed by memory map: in a file with holes, a full disk would
+    kill the process.
+    """
+    with path.open("wb") as file:
+        for start in range(0, n_bytes, BUFFER_BYTES):
+            file.write(bytes(min(BUFFER_BYTES, n_bytes - start)))
 
 
 def recover(folder: Path) -> None:

@@ -134,9 +134,9 @@ def _write_cache(shards: Sequence[Path], folder: Path, lines: LineFormat) -> Non
         for split in blocks:
             text.write(split.text)
             digest.update(split.text)
-            _starts(split.n_bytes, n_bytes).tofile(offsets)
-            _starts(split.n_tokens + 1, n_positions).tofile(positions)
-            (split.document_starts + n_sentences).tofile(documents)
+            offsets.write(_starts(split.n_bytes, n_bytes).data)
+            positions.write(_starts(split.n_tokens + 1, n_positions).data)
+            documents.write((split.document_starts + n_sentences).data)
             n_bytes += len(split.text)
             n_positions += int(split.n_tokens.sum()) + len(split.n_tokens)
             n_sentences += len(split.n_tokens)
@@ -144,7 +144,7 @@ def _write_cache(shards: Sequence[Path], folder: Path, lines: LineFormat) -> Non
             counter.add(split.counts)
             bar.update(int(split.n_tokens.sum()))
         for end, file in ((n_bytes, offsets), (n_positions, positions), (n_sentences, documents)):
-            np.array([end], dtype=np.int64).tofile(file)
+            file.write(np.array([end], dtype=np.int64).data)
     if n_sentences == 0:
         raise DataError(
             f"{', '.join(map(str, shards[:3]))}: no words in {len(shards)} files, expected text"

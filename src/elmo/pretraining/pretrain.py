@@ -27,6 +27,11 @@ from elmo.training.loop import TrainingLoop
 from elmo.training.run_folder import RunFolder
 
 
+def check_run_folder(out: Path, config: PretrainConfig) -> None:
+    """Refuse the folder of another run or of other files, before texts are cached in it."""
+    RunFolder(out).check({"config": to_mapping(config)}, PretrainConfig)
+
+
 def open_texts(
     train: str,
     heldout: str,

@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from elmo.files.atomic import allocate
 from elmo.files.mapped_jsonl import MappedJsonLines, mapped_jsonl_writer
 from elmo.inference.embedder import Embedder
 from elmo.search.vectors import WORD_LENGTHS, WORD_OF, WORDS
@@ -97,8 +98,9 @@ def _write_rows(folder: Path, place: Numbers, n_at_once: int) -> None:
         word_of[part] = place[word_of[part]]
         counts += np.bincount(word_of[part], minlength=len(place))
     first_rows = np.concatenate([[0], np.cumsum(counts)])
-    first_rows.tofile(folder / FIRST_ROWS)
-    rows = np.memmap(folder / ROWS, np.int64, "w+", shape=word_of.shape)
+    (folder / FIRST_ROWS).write_bytes(first_rows.data)
+    allocate(folder / ROWS, word_of.nbytes)
+    rows = np.memmap(folder / ROWS, np.int64, "r+")
     free = first_rows[:-1].copy()  # the next free position of each word
     for part in parts:
         order = np.argsort(word_of[part], kind="stable")

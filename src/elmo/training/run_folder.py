@@ -34,6 +34,7 @@ class RunFolder:
         self.checkpoints = path / "checkpoints"
         self.model = path / "model"
         self.metrics = path / "metrics.jsonl"
+        self._record = path / "run.json"
         self._result = path / "result.json"
 
     @contextmanager
@@ -45,30 +46,37 @@ class RunFolder:
         The settings of a recorded run are read as `config_kind`: settings that were added since
         have their defaults, and renamed ones are an error that gives their new names.
         """
-        record = self.path / "run.json"
         try:
             self.path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise WriteError(f"{self.path}: cannot be written ({error.strerror})") from error
-        if not record.exists():
-            self._check_unused()
+        self.check(identity, config_kind)
         with exclusive(self.path / LOCK):
             recover(self.path)
-            if record.exists():
-                found = json.loads(record.read_text(encoding="utf-8"))
-                if config_kind is not None:
-                    config = from_mapping(config_kind, found["config"], f"{record}: config")
-                    found["config"] = to_mapping(config)
-                self._check_identity(found, identity)
-            else:
-                write_json(record, identity | _environment(), durable=True)
+            if not self._record.exists():
+                write_json(self._record, identity | _environment(), durable=True)
             yield
+
+    def check(self, identity: dict[str, Any], config_kind: type[object] | None = None) -> None:
+        """Refuse the folder of another run, or of other files, before anything is written there.
+
+        `identity` may be a part of that of the run.
+        """
+        if not self._record.exists():
+            self._check_unused()
+            return
+        found = json.loads(self._record.read_text(encoding="utf-8"))
+        if config_kind is not None and "config" in found:
+            config = from_mapping(config_kind, found["config"], f"{self._record}: config")
+            found["config"] = to_mapping(config)
+        self._check_identity(found, identity)
 
     def _check_unused(self) -> None:
         """Refuse a folder with files of something else; a cache, or a start that was killed, is no
         such file.
         """
-        names = {path.name for path in self.path.iterdir()} - {"cache", LOCK}
+        found = self.path.iterdir() if self.path.is_dir() else ()
+        names = {path.name for path in found} - {"cache", LOCK}
         others = sorted(name for name in names if not is_temporary(name))
         if others:
             raise ConfigError(

@@ -7,10 +7,10 @@ and .h5 are the line numbers from "0"; .h5 has the layout of the old `allennlp e
 import json
 import zipfile
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import h5py
 import numpy as np
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from elmo.errors import ConfigError, DataError, needs_extra
 from elmo.files.atomic import atomic_write
+from elmo.files.hdf5 import new_hdf5
 
 Vectors = NDArray[np.floating[Any]]  # (T, D), or (K, T, D) for several layers
 
@@ -49,6 +50,9 @@ class VectorFile(Protocol):
         """Write the end of the file."""
 
 
+AnyFile = TypeVar("AnyFile", bound=VectorFile)
+
+
 class NpzFile:
     """NumPy's archive: "0" has the vectors of the first line, "tokens_0" its tokens."""
 
@@ -76,7 +80,8 @@ class Hdf5File:
     """HDF5: a dataset a line, and `sentence_to_index`, JSON from lines' tokens to their keys."""
 
     def __init__(self, path: Path) -> None:
-        self._file = h5py.File(path, "w")
+        self._open = ExitStack()
+        self._file = self._open.enter_context(new_hdf5(path))
         self._numbers: dict[str, str] = {}
         self._n_lines = 0
         self._has_index = True
@@ -95,10 +100,11 @@ class Hdf5File:
 
     def close(self) -> None:
         """Write the sentences' index."""
-        if self._has_index:
-            index = self._file.create_dataset("sentence_to_index", (1,), dtype=h5py.string_dtype())
-            index[0] = json.dumps(self._numbers)
-        self._file.close()
+        with self._open:
+            if self._has_index:
+                kind = h5py.string_dtype()
+                index = self._file.create_dataset("sentence_to_index", (1,), dtype=kind)
+                index[0] = json.dumps(self._numbers)
 
 
 class JsonLinesFile:
@@ -198,8 +204,20 @@ def new_vector_file(path: Path) -> Iterator[VectorFile]:
     if path.is_dir() or not path.parent.is_dir():
         found = "is a folder" if path.is_dir() else "its folder does not exist"
         raise DataError(f"{path}: {found}; expected the path of a new file")
-    with atomic_write(path) as temporary, closing(FORMATS[path.suffix](temporary)) as file:
+    with atomic_write(path) as temporary, completed(FORMATS[path.suffix](temporary)) as file:
         yield file
+
+
+@contextmanager
+def completed(file: AnyFile) -> Iterator[AnyFile]:
+    """Close a file at the end of the block; after an error, which is raised, its end is missing."""
+    try:
+        yield file
+    except BaseException:
+        with suppress(Exception):  # what is in the file is of no use: it will be removed
+            file.close()
+        raise
+    file.close()
 
 
 def _token_table(

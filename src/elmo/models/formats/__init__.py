@@ -13,7 +13,7 @@ import h5py
 import torch
 
 from elmo import models
-from elmo.errors import CheckpointError, ConfigError
+from elmo.errors import CheckpointError, ConfigError, WriteError
 from elmo.files.atomic import atomic_write
 from elmo.models import catalog, model_folder
 from elmo.models.formats import (
@@ -153,6 +153,8 @@ def write(path: Path, model: Model, *, is_half: bool = False) -> None:
 def write_official(weights: Path, model: Model) -> None:
     """Write a `weights.hdf5`, its `options.json` and, with a head, its vocabulary beside it."""
     config = model.bilm.config
+    if weights.is_dir():  # before the files beside it are written
+        raise WriteError(f"{weights}: cannot be written (Is a directory)")
     with ExitStack() as files:
         temporary = files.enter_context(atomic_write(weights))
         bilm_hdf5.write_weights(temporary, config, model.bilm.state_dict())

@@ -8,13 +8,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
-import h5py
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
 from elmo.errors import CheckpointError
+from elmo.files.hdf5 import new_hdf5
 from elmo.models.formats.bilm_layout import (
     datasets,
     official_path,
@@ -63,7 +63,7 @@ def write_weights(path: Path, config: BiLMConfig, state: Mapping[str, Tensor]) -
             "official layout; save it as a model folder"
         )
     is_unprojected = without_projections(config, state)
-    with h5py.File(path, "w") as file:
+    with new_hdf5(path) as file:
         for dataset in datasets(config):
             if is_unprojected and dataset.path.endswith("W_P_0"):
                 continue

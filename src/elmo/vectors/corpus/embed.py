@@ -9,6 +9,7 @@ import logging
 import shutil
 import time
 from collections.abc import Collection, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -106,8 +107,9 @@ def _write(job: EmbedJob, chunks: Sequence[Chunk], row_bytes: int, workers: Work
     finished = find_finished(target, chunks, job)
     _check_size(target, chunks, finished, row_bytes)
     shards = []
-    with _Progress([chunk for chunk in chunks if chunk.shard_name not in finished]) as progress:
-        for shard in workers.write(job, chunks):
+    new = [chunk for chunk in chunks if chunk.shard_name not in finished]
+    with _Progress(new) as progress, closing(workers.write(job, chunks)) as written:
+        for shard in written:
             if shard.name not in finished:
                 # Found intact by a second worker if the first was killed after it had written it.
                 shard = replace(shard, is_new=True)

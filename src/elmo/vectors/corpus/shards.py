@@ -7,12 +7,11 @@ its pages have checksums.
 
 import json
 import os
-import shutil
 import uuid
 import warnings
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
@@ -29,7 +28,7 @@ from elmo.models.identity import model_hash
 from elmo.text.lines import LineFormat
 from elmo.vectors.corpus.chunks import Chunk, read_chunk
 from elmo.vectors.embed import Precision, embed_entries, make_entry, no_vectors
-from elmo.vectors.files import ParquetFile
+from elmo.vectors.files import ParquetFile, completed
 
 RECORD = "elmo"  # the name of the metadata
 FORMAT = 2
@@ -114,7 +113,7 @@ class ShardWriter:
         )
         file = ParquetFile(path, file=chunk.name, first_sentence=chunk.first_sentence)
         file.no_vectors = no_vectors(self._elmo, self._job.layers).astype(self._job.dtype)
-        with closing(file), warnings.catch_warnings():
+        with completed(file), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # truncated words are reported once, at the end
             for entry, vectors in embed_entries(self._elmo, entries, self._job.layers):
                 file.add(entry, vectors.astype(self._job.dtype))
@@ -170,6 +169,7 @@ def exclusive_output(out: StoragePath) -> Iterator[None]:
     folder = Path(out.path)
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        before = set(os.listdir(folder))
     except OSError as error:
         raise WriteError(f"{folder}: cannot be written ({error.strerror})") from error
     with exclusive(folder / LOCK):
@@ -177,8 +177,11 @@ def exclusive_output(out: StoragePath) -> Iterator[None]:
         try:
             yield
         finally:
-            if [path.name for path in folder.iterdir()] == [LOCK]:
-                shutil.rmtree(folder, ignore_errors=True)
+            recover(folder)  # what killed workers left
+            if set(os.listdir(folder)) - before == {LOCK}:  # nothing was written
+                (folder / LOCK).unlink()
+                if not before:
+                    folder.rmdir()
 
 
 def find_finished(out: StoragePath, chunks: Sequence[Chunk], job: EmbedJob) -> set[str]:

@@ -12,10 +12,11 @@ import os
 import signal
 import socket
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict
+from multiprocessing.connection import Connection
 from typing import Any, Protocol
 
 import torch
@@ -25,6 +26,7 @@ from elmo.vectors.corpus.chunks import Chunk, NamedFile, SplitFile, split_locall
 from elmo.vectors.corpus.shards import EmbedJob, Shard, ShardWriter
 
 Row = dict[str, str]
+ShardGenerator = Generator[Shard, None, None]
 
 
 class Workers(Protocol):
@@ -33,8 +35,8 @@ class Workers(Protocol):
     def split(self, split: SplitFile, files: Sequence[NamedFile]) -> Iterator[list[Chunk]]:
         """The chunks of each file, in any order."""
 
-    def write(self, job: EmbedJob, chunks: Sequence[Chunk]) -> Iterator[Shard]:
-        """Write the shard of each chunk unless an intact one exists."""
+    def write(self, job: EmbedJob, chunks: Sequence[Chunk]) -> ShardGenerator:
+        """Write the shard of each chunk unless an intact one exists; closing it stops the work."""
 
 
 class LocalWorkers:
@@ -47,7 +49,7 @@ class LocalWorkers:
         """Split with all cores: the model does not run yet."""
         return split_locally(split, files)
 
-    def write(self, job: EmbedJob, chunks: Sequence[Chunk]) -> Iterator[Shard]:
+    def write(self, job: EmbedJob, chunks: Sequence[Chunk]) -> ShardGenerator:
         """Write shards; a single worker is this process."""
         n_workers = min(self.n_workers, len(chunks))
         if n_workers == 1:
@@ -56,7 +58,10 @@ class LocalWorkers:
         n_threads = max(1, torch.get_num_threads() // n_workers)
         # Torch does not work in a forked process.
         context = multiprocessing.get_context("spawn")
-        with ProcessPoolExecutor(n_workers, context, _start_worker, (job, n_threads)) as pool:
+        # Workers end when this process closes its end of the pipe, or is killed.
+        stopped, running = context.Pipe(duplex=False)
+        started = (job, n_threads, stopped)
+        with running, ProcessPoolExecutor(n_workers, context, _start_worker, started) as pool:
             pending = [pool.submit(_write, chunk) for chunk in chunks]
             try:
                 for done in as_completed(pending):
@@ -66,8 +71,9 @@ class LocalWorkers:
                     "a worker process was killed, perhaps for lack of memory; run the same command "
                     "with fewer workers to resume"
                 ) from error
-            finally:
-                pool.shutdown(wait=False, cancel_futures=True)
+            except BaseException:  # such as Ctrl-C: nobody waits for the shards
+                running.close()
+                raise
 
 
 class RayWorkers:
@@ -93,7 +99,7 @@ class RayWorkers:
         for chunks in _results(_one_per_block(data, rows).map(chunks_of)):
             yield [Chunk(**chunk) for chunk in chunks]
 
-    def write(self, job: EmbedJob, chunks: Sequence[Chunk]) -> Iterator[Shard]:
+    def write(self, job: EmbedJob, chunks: Sequence[Chunk]) -> ShardGenerator:
         """Write the shard of each chunk unless an intact one exists."""
         data = self._connect()
         rows = [{"chunk": json.dumps(asdict(chunk))} for chunk in chunks]
@@ -126,20 +132,18 @@ class RayWorkers:
 _writer: ShardWriter | None = None  # of this process, if it is a worker
 
 
-def _start_worker(job: EmbedJob, n_threads: int) -> None:
+def _start_worker(job: EmbedJob, n_threads: int, stopped: Connection) -> None:
     global _writer
     # Ctrl-C reaches all processes of a terminal: a worker ends without a message.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    threading.Thread(target=_end_with_parent, args=(stopped,), daemon=True).start()
     torch.set_num_threads(n_threads)
     _writer = ShardWriter(job)
 
 
-def _end_with_parent() -> None:
-    """A worker whose parent was killed would wait for work forever."""
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-    parent.join()
+def _end_with_parent(stopped: Connection) -> None:
+    """End in the middle of a shard; the parent removes what was written, or the next run does."""
+    stopped.poll(None)
     os._exit(1)
 
 
