@@ -167,7 +167,7 @@ class Elmo:
 
     @property
     def mixes(self) -> dict[str, Mix]:
-        """The learned sums of the layers that came with the model, by their names."""
+        """The learned mixes of layers that are stored with the model, by name."""
         return {mix.name: mix for mix in self.model.mixes}
 
     @overload
@@ -375,7 +375,7 @@ class Elmo:
         """The words that fit a position of a sentence best, given all its other words.
 
         The sentence is a text or its tokens; the position is that of a token. Without it, the word
-        of a text stands between asterisks: "I took a *bow*.".
+        of a text is between asterisks: "I took a *bow*.".
         """
         return self.scorer.substitutes([Occurrence.of(sentence, position)], k)[0]
 

@@ -223,7 +223,7 @@ def test_a_file_can_have_sentences_as_keys_and_forget_them(files, tmp_path):
 @pytest.mark.parametrize(
     ("text", "settings", "told"),
     [
-        ("a\na\n", {"use_sentence_keys": True}, "stands twice"),
+        ("a\na\n", {"use_sentence_keys": True}, "duplicate sentence"),
         ("a\n", {"output_format": "0,1"}, "expected all, top or average"),
     ],
 )

@@ -14,7 +14,7 @@ N_OPEN = 2
 
 
 def open_model(path: str | Path) -> Elmo:
-    """The model of a path or a name, opened anew only when its file has changed."""
+    """The model of a path or a name, loaded again only when its file has changed."""
     path = Path(path)
     if not path.exists():
         return _open(path, 0)  # a name such as "english"

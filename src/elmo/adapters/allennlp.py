@@ -211,13 +211,11 @@ class ElmoEmbedder:
     ) -> None:
         """Embed lines of tokens into an HDF5 file: a dataset a line, and `sentence_to_index`."""
         if output_format not in ("all", "top", "average"):
-            raise ConfigError(
-                f"output_format is {output_format!r}, expected all, top or average; name one"
-            )
+            raise ConfigError(f"output_format is {output_format!r}, expected all, top or average")
         lines = [line.strip() for line in input_file]
         keys = lines if use_sentence_keys else [str(k) for k in range(len(lines))]
         if len(set(keys)) < len(keys):
-            raise ConfigError("use_sentence_keys with a sentence that stands twice; use numbers")
+            raise ConfigError("use_sentence_keys with a duplicate sentence, expected distinct ones")
         weights = layer_weights(output_format, self.elmo_bilm.num_layers)
         with (
             atomic_write(Path(output_file_path)) as temporary,
@@ -245,7 +243,7 @@ def install() -> None:
     """Put these names at `allennlp.modules.elmo`, `allennlp.commands.elmo`, `allennlp.nn.util`."""
     found = sys.modules.get("allennlp")
     if found is not None and getattr(found, "__file__", None) is not None:
-        raise ConfigError(f"{found.__file__} is imported already, expected no allennlp before it")
+        raise ConfigError(f"{found.__file__} is already imported; call install() before it")
     names: dict[str, dict[str, Any]] = {
         "allennlp": {"__version__": "0.9.0"},
         "allennlp.commands": {},

@@ -1,4 +1,4 @@
-"""flair: `ElmoEmbeddings`, to stand where flair's own ELMo embeddings stood.
+"""flair: `ElmoEmbeddings`, which replaces flair's own removed ELMo embeddings.
 
 In: flair's sentences. Out: the same sentences, each token with its vector in context. The model is
 frozen; what is saved of it is its path or name. Import this before a tagger that uses it is loaded.

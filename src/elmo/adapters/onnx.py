@@ -1,6 +1,6 @@
 """ONNX: the whole network as one graph, for onnxruntime and whatever else runs such graphs.
 
-In: a model. Out: a file whose graph takes a `Batch` (words (U, C), where they stand (B, T), lengths
+In: a model. Out: a file whose graph takes a `Batch` (words (U, C), their positions (B, T), lengths
 (B,); all sizes free) and gives all layers (L+1, B, T-2, D), sentence markers removed, zero where
 padded. Shapes: U words, C characters, B sentences, T places, R directions, H cells, P projection.
 """
@@ -33,7 +33,7 @@ ACTIVATIONS = {"relu": "Relu", "tanh": "Tanh"}
 
 
 def export_onnx(elmo: Elmo, path: str | Path) -> None:
-    """Write a model as an ONNX file; its settings stand in the file's metadata."""
+    """Write a model as an ONNX file; its settings are in the file's metadata."""
     graph = Graph()
     layers = _layers(graph, elmo.bilm)
     shape = [elmo.n_layers, "B", "tokens", elmo.output_dim]
@@ -107,7 +107,7 @@ def _is_inside(graph: Graph, x: str, axis: int, n_markers: int) -> str:
 def _scan(graph: Graph, layer: LstmLayer, gates: str, is_read: str, *, is_backward: bool) -> str:
     """The recurrence over products of the input (T, B, 4H) -> (T, B, P).
 
-    The state stands still where a sentence is padded: so backward, too, it is fresh at its end.
+    The state is not changed by padding, so the backward state is zero at a sentence's end, too.
     """
     body = graph.inside(f"scan_{len(graph.nodes)}")
     hidden, cell, step, keeps = "hidden", "cell", "gates", "is_read"

@@ -1,7 +1,7 @@
 """sentence-transformers: ELMo as the first module of a `SentenceTransformer`, below a pooling.
 
 In: texts. Out: `token_embeddings` (B, T, D) and `attention_mask` (B, T), as its other modules want
-them. The mix of the layers learns with what stands above; the biLM only if it is asked to.
+them. The mix of the layers is trained with the modules above; the biLM only with `fine_tune`.
 Shapes: B texts, T tokens of the longest, S sentences of all texts.
 """
 

@@ -34,7 +34,7 @@ class _ElmoTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
     model: str | Path
 
     def fit(self, texts: object = None, y: object = None) -> Self:
-        """Nothing is learned; the model is opened, so that a wrong path is told early."""
+        """Nothing is trained; the model is loaded, so that a wrong path is reported early."""
         open_model(self.model)
         return self
 
@@ -51,8 +51,7 @@ class _ElmoTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
             return cls(**settings)
         except (OSError, ValueError, TypeError) as error:
             raise ConfigError(
-                f"{path}: no settings of a {cls.__name__} ({error}), expected what its `save` "
-                "wrote; name that file"
+                f"{path}: no settings of a {cls.__name__} ({error}), expected what its `save` wrote"
             ) from error
 
     @property
@@ -85,9 +84,7 @@ class SentenceVectorizer(_ElmoTransformer):
     def transform(self, texts: Iterable[Any]) -> Array:
         """Texts, or token lists if `is_tokenized`, -> (n, D)."""
         if isinstance(texts, str):
-            raise DataError(
-                f"the texts are one str, {texts[:40]!r}, expected a list of texts; put it in a list"
-            )
+            raise DataError(f"the texts are one str, {texts[:40]!r}, expected a list of texts")
         elmo = open_model(self.model)
         # A batch may by chance hold texts of one word only: each is a text all the same.
         stream: Iterator[Embedded] = (
@@ -136,7 +133,7 @@ def _check_places(places: list[int], tokens: list[str]) -> None:
     if outside:
         raise DataError(
             f"place {outside[0]} of the sentence {' '.join(tokens)[:40]!r}, expected 0 to "
-            f"{len(tokens) - 1}; correct it"
+            f"{len(tokens) - 1}"
         )
 
 

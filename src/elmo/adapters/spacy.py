@@ -180,7 +180,7 @@ def _has_vector(piece: Doc | Span | Token) -> bool:
     return True
 
 
-# spaCy's own similarity is one for pieces that are spelled alike, whatever their vectors. Spans
+# spaCy's own similarity is 1 for equal text, whatever the vectors. Spans
 # need no hook for their norm, and would get a vector from it (spaCy 3.8 asks the wrong hook).
 SPAN_HOOKS = {"vector": _mean, "has_vector": _has_vector, "similarity": _cosine}
 DOC_HOOKS = SPAN_HOOKS | {"vector_norm": _norm}

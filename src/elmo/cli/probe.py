@@ -207,7 +207,7 @@ def oov(
     model: Path,
     as_json: bool,
 ) -> None:
-    """How near misspelled and derived words are to the words they are made of."""
+    """How near misspelled and derived words are to their source words."""
     from elmo.api import Elmo
     from elmo.probes.oov import measure
 

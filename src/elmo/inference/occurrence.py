@@ -38,7 +38,7 @@ class Occurrence:
     def of(sentence: str | Sequence[str], position: int | None = None) -> "Occurrence":
         """A word of a raw sentence, or of one given as its tokens.
 
-        Without a position, it stands between asterisks in a raw sentence.
+        Without a position, the word is between asterisks in a raw sentence.
         """
         if position is None:
             if not isinstance(sentence, str):
@@ -48,7 +48,7 @@ class Occurrence:
 
     @staticmethod
     def marked(sentence: str) -> "Occurrence":
-        """The word that stands between asterisks: "I took a *bow*."."""
+        """The word between asterisks: "I took a *bow*."."""
         marks = list(_MARKED.finditer(sentence))
         if len(marks) != 1:
             raise DataError(

@@ -43,7 +43,7 @@ class TokenVectorCache:
                 self._rows, self._table, self._cached_version = {}, None, version
             new = [word for word in words if word not in self._rows]
             if len(self._rows) + len(new) > self.n_words:
-                # Frequent words come back at once; an order of use (LRU) would cost more than that.
+                # Frequent words are soon cached again; an order of use (LRU) would cost more.
                 self._rows, self._table, new = {}, None, list(words)
             if self._table is None and (not new or len(new) > self.n_words):
                 return self._encode(new)

@@ -57,7 +57,7 @@ def releases() -> dict[str, Release]:
 
 
 def find(name: str) -> Release:
-    """The model of a name; one that is not known is told with the nearest names."""
+    """The model with a name; the error for an unknown one lists the nearest names."""
     known = releases()
     if name in known:
         return known[name]

@@ -37,7 +37,7 @@ class HeadSettings:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Mix:
-    """A learned sum of the layers that came with a model: gamma * sum_j softmax(weights)_j h_j."""
+    """A learned mix of the layers of a model: gamma * sum_j softmax(weights)_j h_j."""
 
     name: str
     weights: tuple[float, ...]  # one for each layer, before the softmax

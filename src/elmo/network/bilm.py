@@ -127,7 +127,7 @@ class BiLM(nn.Module):
     def hidden_matrices(self) -> dict[str, int]:
         """The weights that map vectors to vectors, by name, and of how many matrices each is.
 
-        The gates of an LSTM layer stand in one weight, one below the other.
+        The gates of an LSTM layer are the rows of one weight.
         """
         n_blocks: dict[str, int] = {}
         for prefix, module in self.named_modules():

@@ -58,7 +58,7 @@ class ScalarMix(nn.Module):
         return torch.softmax(self.weights, dim=0)
 
     def penalty(self) -> Tensor:
-        """lambda * ||w||^2, to be added to the task's loss; it pulls the mix towards the mean."""
+        """lambda * ||w||^2, to be added to the loss; it regularizes the mix toward the mean."""
         return self.penalty_factor * self.weights.square().sum()
 
     def forward(self, layers: Tensor, mask: Tensor) -> Tensor:

@@ -1,6 +1,6 @@
 """The head: from a language model's top layer to the probabilities of output words.
 
-In: hidden rows (N, P) and the numbers of the words that came (N,). Out: a loss to train with, or
+In: hidden rows (N, P) and the ids of the target words (N,). Out: a loss to train with, or
 exact log-probabilities. `full`: every word every time. `sampled`: the same model, trained against
 a few drawn words, with gradients for touched words only. `adaptive`: rare words are narrower.
 Shapes: N tokens, P projection, V words, S negatives.
@@ -81,7 +81,7 @@ class Head(nn.Module, ABC):
 
     @abstractmethod
     def nll(self, hidden: Tensor, targets: Tensor) -> Tensor:
-        """The exact negative log-likelihood of the words that came, (N, P), (N,) -> (N,)."""
+        """The exact negative log-likelihood of the target words, (N, P), (N,) -> (N,)."""
 
     def logits(self, hidden: Tensor, n_at_once: int) -> Iterator[Tensor]:
         """The logits of all words, some at a time where that can be: (N, P) -> (N, n) each."""
@@ -154,7 +154,7 @@ class SampledSoftmax(FullSoftmax):
 
         As TensorFlow's sampled softmax with unique log-uniform candidates, shared by all tokens: a
         logit is lowered by the log of how often its word is expected in the sample, and a
-        negative is left out where it is the very word that came.
+        negative is left out where it is the target word.
         """
         if not self.has_sparse_gradients:
             return super().loss(hidden, targets, generator)
@@ -247,7 +247,7 @@ class _SampledLoss(torch.autograd.Function):
             target_scores = (target_logits - highest).exp()
             total = scores.sum(-1) + target_scores  # (n,)
             loss += (total.log() + highest - target_logits).sum()
-            # The gradient of a logit is its probability, less one for the word that came.
+            # The gradient of a logit is its probability, minus one for the target word.
             grad_target = target_scores / total - 1
             grad_target_bias[rows] = grad_target
             rounded = scores.to(dtype)  # nothing new where it is float32

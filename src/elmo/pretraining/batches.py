@@ -2,7 +2,7 @@
 
 In: a `TokenCache` and the number of a step. Out: the `StreamBatch` of that step, a function of the
 number alone, so that a run can go on anywhere. An epoch is all documents in an order of its own;
-row b of B reads the b-th of B equal parts of it, then goes on with its part of the next epoch.
+row b of B reads the b-th of B equal parts of it, then continues with its part of the next epoch.
 Shapes: B rows, T steps, N = T * B packed tokens.
 """
 
@@ -124,7 +124,7 @@ def _pack(
 
 # `mirrored`: the backward model reads the same sentences in the same order, each from its end, and
 # carries its state on. `same_rows`: it reads each window from its right end, from a fresh state.
-BackwardReading = Literal["mirrored", "same_rows"]
+BackwardOrder = Literal["mirrored", "same_rows"]
 StateReset = Literal["never", "document", "sentence"]
 
 
@@ -159,7 +159,7 @@ class Streams:
         batch_size: int,
         bptt_length: int,
         seed: int,
-        backward: BackwardReading,
+        backward: BackwardOrder,
         reset: StateReset,
         directions: Sequence[Direction] = ("forward", "backward"),
     ) -> None:
@@ -221,7 +221,7 @@ class Streams:
         return [lines[direction] for direction in self._directions]
 
     def _window(self, row: int, step: int) -> Iterator[_Piece]:
-        """The pieces of sentences that stand in one row in one step."""
+        """The parts of sentences in one row of one step."""
         part_start = row * self.n_positions // self.batch_size
         part_length = (row + 1) * self.n_positions // self.batch_size - part_start
         position, end = step * self.bptt_length, (step + 1) * self.bptt_length

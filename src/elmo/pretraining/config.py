@@ -13,7 +13,7 @@ from annotated_types import Gt, Lt
 
 from elmo.network.config import BiLMConfig, preset
 from elmo.network.softmax import HeadKind
-from elmo.pretraining.batches import BackwardReading, StateReset
+from elmo.pretraining.batches import BackwardOrder, StateReset
 from elmo.settings import (
     NonNegativeInt,
     PositiveFloat,
@@ -80,7 +80,7 @@ class StreamConfig:
         PositiveInt, "tokens per sequence and step (truncated BPTT)", Renamed("n_steps")
     ] = 32
     backward: Annotated[
-        BackwardReading,
+        BackwardOrder,
         "what the backward model reads. mirrored: the same sentences, each reversed, so that its "
         "state continues over steps; same_rows: the forward model's tokens from right to left",
     ] = "mirrored"

@@ -30,7 +30,7 @@ from elmo.text.vocabulary import BEGIN, END, UNKNOWN, Vocabulary
 
 # Raised when the layout of the folder or the splitting of text changes: old caches are left alone.
 FORMAT = 2
-# As word2vec does, rare words are forgotten when there are too many; only words that came less
+# As word2vec does, rare words are dropped when there are too many; only words that occurred less
 # than once in some ten million others can be lost, and those never reach a vocabulary.
 MOST_WORDS = 4_000_000
 
@@ -44,7 +44,7 @@ class CorpusCounts:
     n_tokens: int
     n_sentences: int
     n_documents: int
-    sha256: str  # of tokens.bin: two caches of one text are one corpus, wherever they lie
+    sha256: str  # of tokens.bin: two caches of one text are one corpus, whatever their path
 
 
 class TokenCache:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 # What one processor embeds in a second or so with a small model.
 MOST_SENTENCES_WITH_A_WORD = 1000
 SENTENCES_FOR_ANY_WORD = 1000
-N_WORDS = 5000  # the most frequent ones, which are looked through for words spelt alike
+N_WORDS = 5000  # the most frequent ones, which are searched without context
 N_REMEMBERED = 32  # words whose sentences stay embedded
 
 Array = NDArray[Any]
@@ -36,7 +36,7 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class _Occurrences:
-    """Words where they stand, and their layers."""
+    """Occurrences of words, and their layers."""
 
     occurrences: list[Occurrence]
     layers: NDArray[np.float32]  # (L+1, N, D)
@@ -132,7 +132,7 @@ def default_sentences() -> list[Sequence[str]]:
 
 
 def _spread(values: Sequence[Any], most: int) -> list[Any]:
-    """At most so many, from all parts alike."""
+    """At most so many, evenly from all parts."""
     n_values = min(most, len(values))
     return [values[k * len(values) // n_values] for k in range(n_values)]
 

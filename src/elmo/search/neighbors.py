@@ -1,4 +1,4 @@
-"""Neighbors of a word in its sentence: where a text uses it alike, and what is merely spelt alike.
+"""Neighbors of a word in its sentence: similar uses in a text, and similar words without context.
 
 In: a model, the index of a text, and an `Occurrence`. Out: `Neighbors`: the nearest occurrences in
 the text, and beside them the nearest words without any context (layer 0).

@@ -166,7 +166,7 @@ class Batcher:
     def _run_group(self, operation: Operation, group: Sequence[tuple[Job, int]]) -> None:
         try:
             results = operation.run([job.items[number] for job, number in group])
-        except Exception as error:  # the thread must survive, and the client must be told
+        except Exception as error:  # the thread must survive, and the client gets the error
             if len(group) == 1:
                 resolve(group[0][0].answer, error)
                 return
@@ -241,7 +241,7 @@ class RequestDispatcher:
         finally:
             results.cancel()
             disconnected.cancel()
-            await asyncio.wait({results})  # the work is dropped before anybody is told so
+            await asyncio.wait({results})  # the work is dropped before the response is sent
         self._metrics.dropped.labels(reason).inc()
         seconds = self._limits.timeout_seconds
         raise RequestError(

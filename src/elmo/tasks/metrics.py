@@ -1,4 +1,4 @@
-"""Percentages that the metrics of several tasks are made of.
+"""Percentages that several tasks' metrics use.
 
 In: counts, or gold and predicted labels. Out: percent, 0 where nothing was counted.
 """

@@ -64,7 +64,7 @@ def write_bioes(spans: Iterable[Span], n_tokens: int) -> list[str]:
 
 
 def may_follow_bioes(before: str | None, after: str | None) -> bool:
-    """Whether BIOES allows two labels in sequence; None stands for both ends of a sentence."""
+    """Whether BIOES allows two labels in sequence; None is the start or end of a sentence."""
     prefix_before, kind_before = split_label(before or OUTSIDE)
     prefix_after, kind_after = split_label(after or OUTSIDE)
     if prefix_before in "BI":  # a span is open

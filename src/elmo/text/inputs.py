@@ -82,7 +82,7 @@ def as_sentence(text: Text) -> Sentence:
 
 
 def check_tokens(tokens: Iterable[object]) -> None:
-    """Raise a DataError unless this is a list of tokens; a str is one that nobody has split."""
+    """Raise a DataError unless this is a list of tokens; a str is text that is not tokenized."""
     if isinstance(tokens, str):
         raise _text_for_tokens(tokens, "Elmo.embed")
     for token in tokens:

@@ -343,7 +343,7 @@ class TrainingLoop:
 def reproducible(device: torch.device) -> Iterator[None]:
     """Make gradients on CPU the same in every run.
 
-    Torch sums the gradient of `x[index]` in the order in which its threads come, unless it is told
+    Torch sums the gradient of `x[index]` in the order in which its threads run, unless it is told
     not to. On other devices nothing is promised, and some operations have no such variant.
     """
     was_deterministic = torch.are_deterministic_algorithms_enabled()

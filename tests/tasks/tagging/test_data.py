@@ -116,7 +116,7 @@ def test_a_stated_scheme_is_held_to(tmp_path):
     path = tmp_path / "file.conll"
     path.write_text("a O\nb I-PER\n")
     assert read(path, "data.scheme=iob1")
-    with pytest.raises(DataError, match=r"file.conll:2: the label 'I-PER' cannot stand here"):
+    with pytest.raises(DataError, match=r"file.conll:2: the label 'I-PER' is not valid here"):
         read(path, "data.scheme=iob2")
 
 

@@ -95,7 +95,7 @@ def read_network(
 
 
 def check_layout(found: Shapes, expected: Mapping[str, Dataset], where: str) -> None:
-    """Refuse weights that are not those of a config; all that differs is told."""
+    """Refuse weights that are not those of a config; the error lists the differences."""
     problems = [
         f"{path} is missing, expected shape {dataset.shape}"
         if path not in found

@@ -18,7 +18,7 @@ from elmo.text.characters import N_CHARACTERS
 from elmo.text.word_encoder import LexiconConfig
 
 # Settings of a group in options.json and ours. The file counts its characters with or without the
-# row for "no character"; nobody needs that number.
+# row for "no character"; that number is not needed.
 LSTM_NAMES = {
     "dim": "dim",
     "projection_dim": "projection_dim",

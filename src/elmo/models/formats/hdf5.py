@@ -1,4 +1,4 @@
-"""HDF5 files of strangers, read safely.
+"""Untrusted HDF5 files, read safely.
 
 In: a file, or the bytes of one. Out: its datasets by their paths, and their numbers as float32.
 Refused: links to other places, raw data in other files, other types than floats, datasets that are
@@ -34,7 +34,7 @@ DEFLATE, SHUFFLE, CHECKSUM, LZF = 1, 2, 3, 32000  # filters by HDF5's numbers
 
 @contextmanager
 def open_hdf5(source: AnyPath | IO[bytes], where: str) -> Iterator[h5py.File]:
-    """An HDF5 file for reading; what breaks while it is read is told as a broken file."""
+    """An HDF5 file for reading; errors while reading are reported as a broken file."""
     if isinstance(source, Path) and not source.is_file():
         raise CheckpointError(f"{where}: no such file, expected the weights.hdf5 of an ELMo model")
     if isinstance(source, Member):

@@ -98,7 +98,7 @@ def _token_layer(
         )
     if characters is not None and config.char_cnn is not None:
         table = _rows(source, "char_emb_layer.embedding.weight", characters, RESERVED_CHARACTERS)
-        # Before theirs stands ours for "no character", which is zero.
+        # Ours for "no character", which is zero, comes first.
         state["char_cnn.char_vectors.weight"] = torch.cat([torch.zeros_like(table[:1]), table])
         state |= dict(read_convolutions(source, config.char_cnn, "convolutions.{}", "highways"))
     source.finish()

@@ -35,7 +35,7 @@ VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 
 @dataclass(frozen=True)
 class Entry:
-    """What a variable is, and where it stands."""
+    """Type, shape and position of a variable."""
 
     dtype: int
     shape: tuple[int, ...]
@@ -116,7 +116,7 @@ def _read_block(table: bytes, where: slice) -> Iterator[tuple[bytes, bytes]]:
     if table[where.stop] != UNCOMPRESSED:
         raise ValueError("its blocks are compressed")
     block = table[where]
-    # At the end stand places where whole keys begin, for those who search, and how many these are.
+    # The end has the positions of complete keys, for binary search, and their number.
     n_restarts = int.from_bytes(block[-4:], "little")
     end = len(block) - 4 * (n_restarts + 1)
     place, key = 0, b""

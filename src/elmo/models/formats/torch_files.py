@@ -1,4 +1,4 @@
-"""Torch's files of strangers, read as tensors alone; and the layout of AllenNLP's layers in them.
+"""Untrusted PyTorch files, read as tensors only; and the layout of AllenNLP's layers in them.
 
 In: a file that `torch.save` wrote. Out: its tensors, and from these the state of our layers.
 AllenNLP's conventions, which ELMoForManyLangs shares (another order of gates, a forget bias that is
@@ -115,14 +115,14 @@ def read_convolutions(
         for part in ("weight", "bias"):
             transform, carry = source.take(f"{highways}._layers.{k}.{part}").chunk(2)
             yield f"char_cnn.highways.{k}.transform.{part}", transform
-            # Their gate lets the input through, ours what was made of it.
+            # Their gate scales the input, ours the transformed input.
             yield f"char_cnn.highways.{k}.gate.{part}", -carry
 
 
 def _reorder_gates(weight: Tensor) -> Tensor:
     """Theirs are input, forget, candidate, output."""
     if not weight.ndim or len(weight) % 4:
-        return weight  # of a wrong shape, which is told when all shapes are compared
+        return weight  # of a wrong shape, which is reported when all shapes are compared
     entering, forgetting, candidate, leaving = weight.chunk(4)
     return torch.cat([entering, candidate, forgetting, leaving])
 

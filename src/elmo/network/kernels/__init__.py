@@ -21,7 +21,7 @@ from elmo.network.kernels.highway import run_highway
 from elmo.network.kernels.inference import infer
 from elmo.network.kernels.library import describe, why_unavailable
 from elmo.network.kernels.packed_weight_cache import forget_all
-from elmo.network.kernels.recurrence import LayerParameters, Reading, State, parameters_of
+from elmo.network.kernels.recurrence import LayerParameters, PackedOrder, State, parameters_of
 from elmo.network.kernels.training import train
 
 __all__ = [
@@ -120,8 +120,13 @@ def run_layers(
 ) -> tuple[list[Tensor], list[State]]:
     """Run the same layer of each direction side by side; see lstm.run_layers for the arguments."""
     sizes, n_tokens = torch.tensor(batch_sizes, dtype=torch.int64), sum(batch_sizes)
-    readings = [
-        _check(layer, row, state, Reading(sizes, n_tokens, _contiguous(which), _contiguous(reset)))
+    orders = [
+        _check(
+            layer,
+            row,
+            state,
+            PackedOrder(sizes, n_tokens, _contiguous(which), _contiguous(reset)),
+        )
         for layer, row, state, which, reset in zip(
             layers, rows, states, index, resets or [None] * len(layers), strict=True
         )
@@ -130,16 +135,16 @@ def run_layers(
     for layer, state in zip(layers, states, strict=True):
         given += [*state, *parameters_of(layer)]
     run = train if _wants_gradients(given) else infer
-    return run(layers, rows, states, readings)
+    return run(layers, rows, states, orders)
 
 
 def _contiguous(tensor: Tensor | None) -> Tensor | None:
     return None if tensor is None else tensor.contiguous()
 
 
-def _check(layer: LayerParameters, rows: Tensor, state: State, reading: Reading) -> Reading:
+def _check(layer: LayerParameters, rows: Tensor, state: State, order: PackedOrder) -> PackedOrder:
     """The C++ side trusts its numbers, so all shapes and indices are checked here."""
-    n_rows, n_tokens = rows.shape[0], reading.n_tokens
+    n_rows, n_tokens = rows.shape[0], order.n_tokens
     projection_dim, dim = layer.projection_weight.shape
     n_sentences = state[0].shape[0]
     expected: list[tuple[str, Tensor, tuple[int, ...]]] = [
@@ -149,21 +154,21 @@ def _check(layer: LayerParameters, rows: Tensor, state: State, reading: Reading)
         ("hidden state", state[0], (n_sentences, projection_dim)),
         ("cell state", state[1], (n_sentences, dim)),
     ]
-    if reading.index is None:
+    if order.index is None:
         expected.append(("rows", rows, (n_tokens, rows.shape[1])))
     else:
-        expected.append(("index", reading.index, (n_tokens,)))
-    if reading.resets is not None:
-        expected.append(("resets", reading.resets, (n_tokens,)))
+        expected.append(("index", order.index, (n_tokens,)))
+    if order.resets is not None:
+        expected.append(("resets", order.resets, (n_tokens,)))
     for name, tensor, shape in expected:
         if tensor.shape != shape:
             raise ValueError(f"{name} has shape {tuple(tensor.shape)}, expected {shape}")
-    sizes = reading.batch_sizes.tolist()
+    sizes = order.batch_sizes.tolist()
     falls = all(n_later <= n for n, n_later in pairwise(sizes))
     if not falls or (sizes and not 0 < sizes[-1] <= sizes[0] <= n_sentences):
         raise ValueError(f"batch sizes are {sizes[:3]}..., expected {n_sentences} or less, falling")
-    if reading.index is not None and n_tokens:
-        lowest, highest = (int(bound) for bound in reading.index.aminmax())
+    if order.index is not None and n_tokens:
+        lowest, highest = (int(bound) for bound in order.index.aminmax())
         if lowest < 0 or highest >= n_rows:
             raise IndexError(f"rows {lowest}..{highest} are asked for, expected 0..{n_rows - 1}")
-    return reading
+    return order

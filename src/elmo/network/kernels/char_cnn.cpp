@@ -18,9 +18,9 @@ struct Words {
   const int64_t* char_ids;         // (n_words, n_characters)
   const float* char_vectors;       // (n_vectors, char_dim)
   const Convolution* convolutions;
-  float* highest;                  // (n_words, n_filters), the filters of all convolutions
-  int32_t* places;                 // like highest: the window it was found at; null: not wanted
-  const float* grad_highest;       // like highest
+  float* maxima;                  // (n_words, n_filters), the filters of all convolutions
+  int32_t* places;                 // like maxima: the window it was found at; null: not wanted
+  const float* grad_maxima;       // like maxima
   float* grad_char_vectors;        // like char_vectors
 };
 
@@ -31,9 +31,9 @@ struct Task {
 };
 
 // What all tasks share: the characters that occur, and each word as offsets into a table of them.
-class Reading {
+class EncodedWords {
  public:
-  explicit Reading(const Words& words)
+  explicit EncodedWords(const Words& words)
       : words_(words), offsets_(words.n_words * words.n_characters) {
     std::vector<int64_t> number_of(words.n_vectors, -1);
     last_starts_.reserve(words.n_words);
@@ -47,7 +47,7 @@ class Reading {
         }
         offsets_[word * words.n_characters + place] = static_cast<int32_t>(number * kPanel);
       }
-      // Windows within the padding at a word's end are all alike: only the first is read.
+      // Windows within the padding at a word's end are all equal: only the first is read.
       int64_t start = words.n_characters - 1;
       while (start > 0 && ids[start - 1] == ids[start]) --start;
       last_starts_.push_back(start);
@@ -90,29 +90,29 @@ static const float* filter_at(const Words& words, const Task& task, int64_t f, i
 }
 
 // table (width, n_used, kPanel): what each filter makes of each character at each of its places.
-static void fill_table(const Words& words, const Reading& reading, const Task& task, float* table) {
+static void fill_table(const Words& words, const EncodedWords& encoded, const Task& task, float* table) {
   const Convolution& convolution = *task.convolution;
-  Scratch vectors(reading.n_used() * words.char_dim), weights(words.char_dim * kPanel);
-  for (int64_t c = 0; c < reading.n_used(); ++c)
-    std::memcpy(vectors.get() + c * words.char_dim, reading.vector(c), words.char_dim * 4);
+  Scratch vectors(encoded.n_used() * words.char_dim), weights(words.char_dim * kPanel);
+  for (int64_t c = 0; c < encoded.n_used(); ++c)
+    std::memcpy(vectors.get() + c * words.char_dim, encoded.vector(c), words.char_dim * 4);
   for (int64_t k = 0; k < convolution.width; ++k) {
     pack({words.char_dim, task.n_columns(), words.char_dim}, as_packed(weights.get()),
          [&](int64_t f) { return filter_at(words, task, f, k); }, convolution.width);
-    multiply(reading.n_used(), vectors.get(), words.char_dim, as_panel(weights.get()),
-             words.char_dim, table + k * reading.n_used() * kPanel, kPanel, false);
+    multiply(encoded.n_used(), vectors.get(), words.char_dim, as_panel(weights.get()),
+             words.char_dim, table + k * encoded.n_used() * kPanel, kPanel, false);
   }
 }
 
-static void find_highest(const Words& words, const Reading& reading, const Task& task) {
-  const int64_t width = task.convolution->width, step = reading.n_used() * kPanel;
+static void conv_max_pool(const Words& words, const EncodedWords& encoded, const Task& task) {
+  const int64_t width = task.convolution->width, step = encoded.n_used() * kPanel;
   Scratch table(width * step), bias(kPanel), sums(kPanel);
-  fill_table(words, reading, task, table.get());
+  fill_table(words, encoded, task, table.get());
   std::memcpy(bias.get(), task.convolution->bias + task.first, task.n_columns() * 4);
   for (int64_t word = 0; word < words.n_words; ++word) {
-    const int32_t* offsets = reading.offsets(word);
+    const int32_t* offsets = encoded.offsets(word);
     Vector best[2] = {splat(-__builtin_inff()), splat(-__builtin_inff())};
     Integers places[2] = {};
-    for (int64_t window = 0; window <= reading.last_window(word, width); ++window) {
+    for (int64_t window = 0; window <= encoded.last_window(word, width); ++window) {
       Vector sum[2] = {};
       for (int64_t k = 0; k < width; ++k) {
         const float* row = table.get() + k * step + offsets[window + k];
@@ -128,31 +128,31 @@ static void find_highest(const Words& words, const Reading& reading, const Task&
     for (int half = 0; half < 2; ++half)
       store(sums.get() + half * kLanes, best[half] + load(bias.get() + half * kLanes));
     const int64_t at = word * words.n_filters + task.column;
-    std::memcpy(words.highest + at, sums.get(), task.n_columns() * 4);
+    std::memcpy(words.maxima + at, sums.get(), task.n_columns() * 4);
     if (words.places != nullptr) std::memcpy(words.places + at, places, task.n_columns() * 4);
   }
 }
 
 // The gradient of a task's filters, and its share of the gradient of the characters that occur,
 // `grad_vectors` (n_used, grad_stride).
-static void differentiate(const Words& words, const Reading& reading, const Task& task,
+static void conv_max_pool_backward(const Words& words, const EncodedWords& encoded, const Task& task,
                           float* grad_vectors, int64_t grad_stride) {
   const Convolution& convolution = *task.convolution;
-  const int64_t width = convolution.width, n_used = reading.n_used(), step = n_used * kPanel;
+  const int64_t width = convolution.width, n_used = encoded.n_used(), step = n_used * kPanel;
   Scratch grad_table(width * step);
   for (int64_t word = 0; word < words.n_words; ++word) {
     const int64_t at = word * words.n_filters + task.column;
     for (int64_t f = 0; f < task.n_columns(); ++f) {
-      const float grad = words.grad_highest[at + f];
+      const float grad = words.grad_maxima[at + f];
       if (grad == 0.0f) continue;  // the activation lets many through as zero
-      const int32_t* offsets = reading.offsets(word) + words.places[at + f];
+      const int32_t* offsets = encoded.offsets(word) + words.places[at + f];
       for (int64_t k = 0; k < width; ++k) grad_table.get()[k * step + offsets[k] + f] += grad;
     }
   }
   const int64_t char_dim = words.char_dim;
   Scratch vectors(char_dim * n_used), grad_weight(char_dim * kPanel);
   for (int64_t c = 0; c < n_used; ++c)
-    for (int64_t e = 0; e < char_dim; ++e) vectors.get()[e * n_used + c] = reading.vector(c)[e];
+    for (int64_t e = 0; e < char_dim; ++e) vectors.get()[e * n_used + c] = encoded.vector(c)[e];
   const Packing packing{task.n_columns(), char_dim, kPanel};
   Scratch weights(packing.size());
   const Packed transposed = as_packed(weights.get());
@@ -173,30 +173,30 @@ static void differentiate(const Words& words, const Reading& reading, const Task
 
 extern "C" {
 
-int64_t elmo_find_highest(const Words* words, int64_t, int64_t n_threads) {
+int64_t elmo_conv_max_pool(const Words* words, int64_t, int64_t n_threads) {
   return guarded([&] {
-    const Reading reading(*words);
+    const EncodedWords encoded(*words);
     const std::vector<Task> tasks = list_tasks(*words);
     run_in_parallel(static_cast<int64_t>(tasks.size()), n_threads,
-                    [&](int64_t number) { find_highest(*words, reading, tasks[number]); });
+                    [&](int64_t number) { conv_max_pool(*words, encoded, tasks[number]); });
   });
 }
 
-int64_t elmo_differentiate_highest(const Words* words, int64_t, int64_t n_threads) {
+int64_t elmo_conv_max_pool_backward(const Words* words, int64_t, int64_t n_threads) {
   return guarded([&] {
-    const Reading reading(*words);
+    const EncodedWords encoded(*words);
     const std::vector<Task> tasks = list_tasks(*words);
     const int64_t n_tasks = static_cast<int64_t>(tasks.size());
-    const int64_t stride = round_up(words->char_dim, kPanel), size = reading.n_used() * stride;
+    const int64_t stride = round_up(words->char_dim, kPanel), size = encoded.n_used() * stride;
     Scratch shares(n_tasks * size);
     run_in_parallel(n_tasks, n_threads, [&](int64_t number) {
-      differentiate(*words, reading, tasks[number], shares.get() + number * size, stride);
+      conv_max_pool_backward(*words, encoded, tasks[number], shares.get() + number * size, stride);
     });
     // Summed in the tasks' order, whatever thread ran them.
     for (int64_t number = 0; number < n_tasks; ++number)
-      for (int64_t c = 0; c < reading.n_used(); ++c)
+      for (int64_t c = 0; c < encoded.n_used(); ++c)
         for (int64_t e = 0; e < words->char_dim; ++e)
-          words->grad_char_vectors[reading.used(c) * words->char_dim + e] +=
+          words->grad_char_vectors[encoded.used(c) * words->char_dim + e] +=
               shares.get()[number * size + c * stride + e];
   });
 }

@@ -52,33 +52,33 @@ class ConvMaxPool(torch.autograd.Function):
         char_vectors: Tensor,
         *parameters: Tensor,
     ) -> Tensor:
-        """Find each filter's highest value; where gradients are wanted, also its place."""
+        """Find the maximum of each filter; where gradients are wanted, also its place."""
         n_filters = sum(len(bias) for bias in parameters[1::2])
-        highest = torch.empty(len(char_ids), n_filters)
-        places = torch.empty_like(highest, dtype=torch.int32) if any(ctx.needs_input_grad) else None
-        _call("find_highest", char_ids, char_vectors, parameters, highest=highest, places=places)
+        maxima = torch.empty(len(char_ids), n_filters)
+        places = torch.empty_like(maxima, dtype=torch.int32) if any(ctx.needs_input_grad) else None
+        _call("conv_max_pool", char_ids, char_vectors, parameters, maxima=maxima, places=places)
         if places is not None:
             ctx.no_character = no_character
             ctx.save_for_backward(char_ids, places, char_vectors, *parameters)
-        return highest
+        return maxima
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad_highest: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401
-        """Lead each filter's gradient to the window in which it was highest."""
+    def backward(ctx: Any, grad_maxima: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401
+        """Pass the gradient of each filter to the window of its maximum."""
         char_ids, places, char_vectors, *parameters = ctx.saved_tensors
-        grad_highest = grad_highest.contiguous()
+        grad_maxima = grad_maxima.contiguous()
         grad_char_vectors = torch.zeros_like(char_vectors)
         grad_weights = [torch.empty_like(weight) for weight in parameters[::2]]
-        grad_biases = torch.split(grad_highest.sum(0), [len(bias) for bias in parameters[1::2]])
+        grad_biases = torch.split(grad_maxima.sum(0), [len(bias) for bias in parameters[1::2]])
         _call(
-            "differentiate_highest",
+            "conv_max_pool_backward",
             char_ids,
             char_vectors,
             parameters,
             grad_weights,
             places=places,
-            grad_highest=grad_highest,
+            grad_maxima=grad_maxima,
             grad_char_vectors=grad_char_vectors,
         )
         grad_char_vectors[ctx.no_character] = 0

@@ -11,7 +11,7 @@ struct Highway {
   Packed packed;
   float* out;  // (n_rows, dim)
 
-  // Panels stand in pairs: gate, then transform, of the same outputs.
+  // Panels are in pairs: gate, then transform, of the same outputs.
   Packing packing() const { return {dim, 2 * round_up(dim, kPanel), kDepth}; }
 };
 

@@ -1,6 +1,6 @@
 """A highway layer without gradients, over weights packed once per layer.
 
-In: rows (U, F). Out: rows (U, F). Torch packs the weights anew for every product, which for the few
+In: rows (U, F). Out: rows (U, F). Torch packs the weights for every product, which for the few
 words of one sentence takes longer than the arithmetic.
 """
 
@@ -44,7 +44,7 @@ def _pack(dim: int, parameters: Sequence[Tensor]) -> tuple[HighwayStructure, lis
     for name, tensor in zip(("weight", "bias", "gate_weight", "gate_bias"), held, strict=True):
         setattr(highway, name, address(tensor))
     size = library.opened().elmo_packed_highway_size(highway)
-    highway.packed, room = allocate_packed(size, parameters[0].dtype)
-    held.append(room)
+    highway.packed, buffer = allocate_packed(size, parameters[0].dtype)
+    held.append(buffer)
     library.call("pack_highway", [highway])
     return highway, held

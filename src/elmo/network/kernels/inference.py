@@ -15,7 +15,7 @@ from elmo.network.kernels.recurrence import (
     FORWARD_PARTS,
     LayerParameters,
     PackedLayer,
-    Reading,
+    PackedOrder,
     State,
     Weights,
     pack_weights,
@@ -39,7 +39,7 @@ class _Scratch(threading.local):
     def __init__(self) -> None:
         self._rooms: dict[int, Tensor] = {}
 
-    def room(self, direction: int, n_floats: int) -> Tensor:
+    def buffer(self, direction: int, n_floats: int) -> Tensor:
         known = self._rooms.get(direction)
         if known is None or known.numel() < n_floats:
             known = self._rooms[direction] = torch.empty(n_floats)
@@ -53,7 +53,7 @@ def infer(
     layers: Sequence[LayerParameters],
     rows: Sequence[Tensor],
     states: Sequence[State],
-    readings: Sequence[Reading],
+    orders: Sequence[PackedOrder],
 ) -> tuple[list[Tensor], list[State]]:
     """Run the layers; nothing is kept but the outputs and the final states."""
     packed = [_packed_layer(layer) for layer in layers]
@@ -62,26 +62,26 @@ def infer(
     max_rows = MAX_FROM_INPUT_FLOATS // gates_dim
     outputs: list[list[Tensor]] = [[] for _ in layers]
     for steps in _cut(
-        readings[0].batch_sizes, max_rows, is_whole=max(row.shape[0] for row in rows) <= max_rows
+        orders[0].batch_sizes, max_rows, is_whole=max(row.shape[0] for row in rows) <= max_rows
     ):
         directions = [
-            _piece(row.detach().contiguous(), reading, steps)
-            for row, reading in zip(rows, readings, strict=True)
+            _piece(row.detach().contiguous(), order, steps)
+            for row, order in zip(rows, orders, strict=True)
         ]
         made = [
             {
-                "from_input": _scratch.room(number, row.shape[0] * gates_dim),
+                "from_input": _scratch.buffer(number, row.shape[0] * gates_dim),
                 "hidden": hidden,
                 "cell": cell,
-                "outputs": torch.empty(reading.n_tokens, hidden.shape[1]),
+                "outputs": torch.empty(order.n_tokens, hidden.shape[1]),
             }
-            for number, ((row, reading), (hidden, cell)) in enumerate(
+            for number, ((row, order), (hidden, cell)) in enumerate(
                 zip(directions, states, strict=True)
             )
         ]
         passes = [
-            reading.make_pass(weights, row, each["hidden"].shape[0], **each)
-            for weights, (row, reading), each in zip(packed, directions, made, strict=True)
+            order.make_pass(weights, row, each["hidden"].shape[0], **each)
+            for weights, (row, order), each in zip(packed, directions, made, strict=True)
         ]
         library.call("multiply_inputs", passes)
         library.call("run_forward", passes)
@@ -105,18 +105,18 @@ def _cut(batch_sizes: Tensor, max_tokens: int, is_whole: bool) -> Iterator[slice
     yield slice(start, len(batch_sizes))
 
 
-def _piece(rows: Tensor, reading: Reading, steps: slice) -> tuple[Tensor, Reading]:
+def _piece(rows: Tensor, order: PackedOrder, steps: slice) -> tuple[Tensor, PackedOrder]:
     """What one direction reads in these steps, and the rows that it needs for them."""
-    if steps.stop - steps.start == reading.batch_sizes.shape[0]:
-        return rows, reading
-    sizes = reading.batch_sizes[steps]
-    start, n_tokens = int(reading.batch_sizes[: steps.start].sum()), int(sizes.sum())
+    if steps.stop - steps.start == order.batch_sizes.shape[0]:
+        return rows, order
+    sizes = order.batch_sizes[steps]
+    start, n_tokens = int(order.batch_sizes[: steps.start].sum()), int(sizes.sum())
     tokens = slice(start, start + n_tokens)
-    resets = None if reading.resets is None else reading.resets[tokens]
-    if reading.index is None:
-        return rows[tokens], Reading(sizes, n_tokens, None, resets)
-    distinct, index = torch.unique(reading.index[tokens], return_inverse=True)
-    return rows[distinct], Reading(sizes, n_tokens, index, resets)
+    resets = None if order.resets is None else order.resets[tokens]
+    if order.index is None:
+        return rows[tokens], PackedOrder(sizes, n_tokens, None, resets)
+    distinct, index = torch.unique(order.index[tokens], return_inverse=True)
+    return rows[distinct], PackedOrder(sizes, n_tokens, index, resets)
 
 
 def _packed_layer(layer: LayerParameters) -> PackedLayer:

@@ -67,8 +67,8 @@ class WordsStructure(ctypes.Structure):
         *((name, c_int64) for name in ("n_vectors", "n_convolutions")),
         *((name, c_void_p) for name in ("char_ids", "char_vectors")),
         ("convolutions", POINTER(ConvolutionStructure)),
-        *((name, c_void_p) for name in ("highest", "places")),
-        *((name, c_void_p) for name in ("grad_highest", "grad_char_vectors")),
+        *((name, c_void_p) for name in ("maxima", "places")),
+        *((name, c_void_p) for name in ("grad_maxima", "grad_char_vectors")),
     )
 
 
@@ -93,8 +93,8 @@ FUNCTIONS = {
     "run_forward": PassStructure,
     "run_backward": PassStructure,
     "gather_gradients": PassStructure,
-    "find_highest": WordsStructure,
-    "differentiate_highest": WordsStructure,
+    "conv_max_pool": WordsStructure,
+    "conv_max_pool_backward": WordsStructure,
     "pack_highway": HighwayStructure,
     "run_highway": HighwayStructure,
 }

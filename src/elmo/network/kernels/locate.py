@@ -78,7 +78,7 @@ def _open_native() -> OpenLibrary:
         try:
             folder.mkdir(parents=True, exist_ok=True)
             _check_owner(folder)
-            folder.chmod(0o700)  # from here on nobody else can put a file there
+            folder.chmod(0o700)  # from here on no other user can put a file there
             if not _is_intact(library):
                 compiler = find_compiler()
                 with exclusive(folder / "build.lock", wait=True):  # one process builds for all
@@ -145,7 +145,7 @@ def _key() -> str:
 
 
 def _describe_processor() -> str:
-    """All that -march=native may look at: a home folder can be shared by unlike machines."""
+    """All that -march=native may look at: a home folder can be shared by different machines."""
     described = f"{platform.platform()} {platform.processor()}"
     with contextlib.suppress(OSError), open("/proc/cpuinfo", encoding="utf-8") as lines:
         names = ("model", "flags", "Features", "CPU part")

@@ -2,7 +2,7 @@
 // side by side. Rows (sentences) are independent: a task is a group of rows of one direction, and a
 // thread runs its whole recurrence alone, with no waiting for others between the steps.
 //
-// Gate columns are interleaved: for every kLanes units stand input, candidate, forget and output
+// Gate columns are interleaved: every kLanes units have input, candidate, forget and output
 // gate, kLanes columns each, so that two panels of a product hold all gates of the same units and
 // the pointwise work is done while they are in the first-level cache. Units are padded with zeros
 // to a multiple of kLanes; zero weights keep a padded unit's cell and gradient at zero.
@@ -51,7 +51,7 @@ struct Pass {
   bool is_reset(int64_t token) const { return resets != nullptr && resets[token]; }
 };
 
-// The row of a (4H, K) weight that stands in interleaved column n, or -1 for a padded unit.
+// The row of a (4H, K) weight that is in interleaved column n, or -1 for a padded unit.
 static inline int64_t weight_row(const Layer& layer, int64_t column) {
   const int64_t unit = column / (4 * kLanes) * kLanes + column % kLanes;
   return unit < layer.dim ? column / kLanes % 4 * layer.dim + unit : -1;

@@ -47,7 +47,7 @@ class Backward {
   float* cell_row(int64_t r) const { return grad_cell_.get() + r * layer_.padded_dim(); }
   float* initial_row(int64_t r) const { return initial_cell_.get() + r * layer_.padded_dim(); }
 
-  // `distance` tokens before a token stands the same sentence's token of the step before; 0 at the
+  // `distance` tokens before a token is the same sentence's token of the previous step; 0 at the
   // first step.
   void step(int64_t n_running, int64_t token, int64_t distance) {
     begin_step(n_running, token, distance);

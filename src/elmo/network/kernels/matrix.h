@@ -1,4 +1,4 @@
-// Matrix products over pre-packed weights: what every kernel here is made of.
+// Matrix products over pre-packed weights: used by every kernel here.
 //
 // A product is rows (M, K) times weights (K, N). The weights are packed once into panels of kPanel
 // columns, so that the innermost loop reads them in one straight line; the rows stay as they are.
@@ -37,7 +37,7 @@ constexpr int kTileRows = 6;
 #endif
 // A block of one panel, kDepth x kPanel floats, takes half of a 32 KB first-level cache.
 constexpr int64_t kDepth = 256 * 8 / kLanes;
-// Our own matrices' rows stand a little more than a power of two apart, so that a tile's rows do
+// The stride of our own matrices is a little more than a power of two, so that a tile's rows do
 // not compete for the same cache set.
 constexpr int64_t kGap = 16;
 
@@ -65,7 +65,7 @@ struct Panel {
   int64_t row_bytes() const { return format == kFloat32 ? 4 * kPanel : 2 * kPanel; }
 };
 
-// Where element (k, n) of packed weights stands: blocks of `block_depth` rows, in them the panels.
+// The position of element (k, n) of packed weights: blocks of `block_depth` rows, in them the panels.
 // `block_depth` >= K gives whole panels one after the other. Rows come in pairs: an odd depth has
 // room for one more.
 struct Packing {
@@ -178,7 +178,7 @@ static inline __m512i load_pairs(const float* from, int64_t n_left) {
   return (__m512i)_mm512_cvtne2ps_pbh(high, low);
 }
 
-// Pack one panel of bfloat16 weights whose column n stands in memory as column(n)[k].
+// Pack one panel of bfloat16 weights whose column n is in memory as column(n)[k].
 template <typename Column>
 static void pack_pairs(const Packing& packing, const Packed& packed, int64_t number,
                        Column column) {
@@ -203,7 +203,7 @@ static void pack_pairs(const Packing& packing, const Packed& packed, int64_t num
 
 #endif
 
-// Pack weights whose column n stands in memory as column(n)[k * stride]; a null column is zero.
+// Pack weights whose column n is in memory as column(n)[k * stride]; a null column is zero.
 template <typename Column>
 static void pack(const Packing& packing, const Packed& packed, Column column, int64_t stride = 1,
                  int64_t n_threads = 1) {
@@ -228,7 +228,7 @@ static void pack(const Packing& packing, const Packed& packed, Column column, in
   });
 }
 
-// The same of weights whose row k stands in memory as row(k)[n].
+// The same for weights whose row k is in memory as row(k)[n].
 template <typename Row>
 static void pack_rows(const Packing& packing, const Packed& packed, Row row, int64_t n_threads) {
   const int64_t n_pairs = (packing.depth + 1) / 2, n_pairs_at_once = 32;

@@ -56,7 +56,7 @@ static void run_in_parallel(int64_t n_tasks, int64_t n_threads, Work work) {
     Work& work;
     int64_t n_tasks;
     std::atomic<int64_t> next{0}, status{kDone};
-    // Runs on a thread that nobody could catch an exception from.
+    // Exceptions cannot leave this thread.
     void run() {
       const int64_t found = guarded([&] {
         for (int64_t task; status == kDone && (task = next++) < n_tasks;) work(task);

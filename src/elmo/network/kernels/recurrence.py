@@ -1,4 +1,4 @@
-"""One layer's recurrence as the C++ side takes it: weights packed, tokens in reading order.
+"""One layer's recurrence as the C++ side takes it: weights packed, tokens in the order of reading.
 
 Shapes as in lstm.h: N tokens, B sentences, U distinct rows, D input, H cells, P projection, and
 padded for the processor's vectors: Q cells, G = 4Q interleaved gate columns.
@@ -31,7 +31,7 @@ class LayerParameters(Protocol):
 
     @property
     def gate_bias(self) -> Tensor:
-        """The bias with which the gates are computed, made of `bias`, (4H,)."""
+        """The bias of the gates at run time, computed from `bias`, (4H,)."""
 
 
 def parameters_of(layer: LayerParameters) -> tuple[Tensor, ...]:
@@ -70,7 +70,7 @@ class PackedLayer:
 
 
 @dataclass(frozen=True)
-class Reading:
+class PackedOrder:
     """In which order one direction reads its rows."""
 
     batch_sizes: Tensor  # (T,)

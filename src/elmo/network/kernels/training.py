@@ -19,7 +19,7 @@ from elmo.network.kernels.recurrence import (
     BACKWARD_PARTS,
     FORWARD_PARTS,
     LayerParameters,
-    Reading,
+    PackedOrder,
     State,
     Weights,
     deinterleave,
@@ -40,7 +40,7 @@ def train(
     layers: Sequence[LayerParameters],
     rows: Sequence[Tensor],
     states: Sequence[State],
-    readings: Sequence[Reading],
+    orders: Sequence[PackedOrder],
 ) -> tuple[list[Tensor], list[State]]:
     """Run the layers so that gradients flow to rows, weights and states."""
     tensors: list[Tensor] = []
@@ -52,18 +52,18 @@ def train(
     dtype = torch.bfloat16 if torch.is_autocast_enabled("cpu") else torch.float32
     with torch.autocast("cpu", enabled=False):
         results = Recurrence.apply(  # type: ignore[no-untyped-call]
-            readings, clips, dtype, *contiguous
+            orders, clips, dtype, *contiguous
         )
     return list(results[::3]), list(zip(results[1::3], results[2::3], strict=True))
 
 
 class Recurrence(torch.autograd.Function):
-    """`apply(readings, clips, dtype, *tensors)` gives each direction's outputs, hidden, cell."""
+    """`apply(orders, clips, dtype, *tensors)` gives each direction's outputs, hidden, cell."""
 
     @staticmethod
     def forward(
         ctx: Any,  # noqa: ANN401
-        readings: Sequence[Reading],
+        orders: Sequence[PackedOrder],
         clips: Clips,
         dtype: torch.dtype,
         *tensors: Tensor,
@@ -72,10 +72,10 @@ class Recurrence(torch.autograd.Function):
         weights, directions = _split(clips, tensors)
         passes, results = [], []
         packed = pack_weights(weights, FORWARD_PARTS, dtype)
-        for reading, weight, pack, (rows, *_, hidden, cell) in zip(
-            readings, weights, packed, directions, strict=True
+        for order, weight, pack, (rows, *_, hidden, cell) in zip(
+            orders, weights, packed, directions, strict=True
         ):
-            padded_dim, n_tokens = pad_dim(weight.dim), reading.n_tokens
+            padded_dim, n_tokens = pad_dim(weight.dim), order.n_tokens
             made = {
                 "from_input": torch.empty(len(rows), 4 * padded_dim),
                 "hidden": hidden.clone(),
@@ -86,11 +86,11 @@ class Recurrence(torch.autograd.Function):
                 "exposed": torch.empty(n_tokens, padded_dim),
                 "previous_hidden": torch.empty(n_tokens, hidden.shape[1]),
             }
-            passes.append(reading.make_pass(pack, rows, len(hidden), **made))
+            passes.append(order.make_pass(pack, rows, len(hidden), **made))
             results.append(made)
         library.call("multiply_inputs", passes)
         library.call("run_forward", passes)
-        ctx.readings, ctx.clips, ctx.dtype = readings, clips, dtype
+        ctx.orders, ctx.clips, ctx.dtype = orders, clips, dtype
         ctx.save_for_backward(*tensors, *(made[name] for made in results for name in KEPT))
         return tuple(made[name] for made in results for name in ("outputs", "hidden", "cell"))
 
@@ -98,8 +98,8 @@ class Recurrence(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401
         """Run the steps back, then make each weight's gradient in one product over all tokens."""
-        readings: Sequence[Reading] = ctx.readings
-        n_given = N_TENSORS * len(readings)
+        orders: Sequence[PackedOrder] = ctx.orders
+        n_given = N_TENSORS * len(orders)
         weights, directions = _split(ctx.clips, ctx.saved_tensors[:n_given])
         all_kept = [
             dict(zip(KEPT, ctx.saved_tensors[start : start + len(KEPT)], strict=True))
@@ -107,8 +107,8 @@ class Recurrence(torch.autograd.Function):
         ]
         passes, results = [], []
         packed = pack_weights(weights, BACKWARD_PARTS, ctx.dtype)
-        for number, (reading, pack, (rows, *_, initial_cell), kept) in enumerate(
-            zip(readings, packed, directions, all_kept, strict=True)
+        for number, (order, pack, (rows, *_, initial_cell), kept) in enumerate(
+            zip(orders, packed, directions, all_kept, strict=True)
         ):
             grad_outputs, grad_hidden, grad_cell = grads[3 * number : 3 * number + 3]
             made = {
@@ -119,10 +119,10 @@ class Recurrence(torch.autograd.Function):
                 "grad_projected": torch.empty_like(kept["outputs"]),
             }
             given = {"initial_cell": initial_cell, **kept, **made}
-            passes.append(reading.make_pass(pack, rows, len(initial_cell), **given))
+            passes.append(order.make_pass(pack, rows, len(initial_cell), **given))
             results.append(made)
         library.call("run_backward", passes)
-        _gather_over_index(readings, passes, results, [rows for rows, *_ in directions])
+        _gather_over_index(orders, passes, results, [rows for rows, *_ in directions])
         found: list[Tensor | None] = [None, None, None]
         for number, direction in enumerate(
             zip(weights, directions, all_kept, results, strict=True)
@@ -142,15 +142,15 @@ def _split(clips: Clips, tensors: Sequence[Tensor]) -> tuple[list[Weights], list
 
 
 def _gather_over_index(
-    readings: Sequence[Reading],
+    orders: Sequence[PackedOrder],
     passes: Sequence[PassStructure],
     results: Sequence[dict[str, Tensor]],
     rows: Sequence[Tensor],
 ) -> None:
     """Add the gradient of `from_input`: the sum over the tokens that read the same row."""
     indexed = []
-    for reading, each, made, inputs in zip(readings, passes, results, rows, strict=True):
-        if reading.index is None:
+    for order, each, made, inputs in zip(orders, passes, results, rows, strict=True):
+        if order.index is None:
             made["grad_from_input"] = made["grad_gates"]
         else:
             gathered = torch.zeros(len(inputs), made["grad_gates"].shape[1])
@@ -169,14 +169,14 @@ def _sum_over_tokens(
     made: dict[str, Tensor],
     dtype: torch.dtype,
 ) -> list[Tensor | None]:
-    """The gradients of one direction's tensors, in their order; None where nobody asks."""
+    """The gradients of one direction's tensors, in their order; None where none is needed."""
     dim, rows = weights.dim, direction[0]
     by_token = made["grad_gates"].to(dtype)
     is_indexed = made["grad_from_input"] is not made["grad_gates"]
     by_row = made["grad_from_input"].to(dtype) if is_indexed else by_token
     makers: list[Callable[[], Tensor]] = [
         lambda: (by_row @ interleave(weights.input_weight.to(dtype))).float(),
-        # The narrow matrix stands left: a third faster than its transpose.
+        # The narrow matrix is on the left: a third faster than its transpose.
         lambda: deinterleave(rows.to(dtype).T @ by_row, dim).float(),
         lambda: deinterleave(kept["previous_hidden"].to(dtype).T @ by_token, dim).float(),
         lambda: deinterleave(made["grad_from_input"].sum(0, keepdim=True), dim).flatten(),

@@ -2,7 +2,7 @@
 
 In: a folder with index.noun, data.noun and so on (Debian's package `wordnet-base` has them in
 /usr/share/wordnet). Out: `WordNet`. Senses are named by their sense keys, such as
-"bow%1:10:00::", which stay the same from version to version. The format is told in wndb(5WN), the
+"bow%1:10:00::", which stay the same from version to version. The format is that of wndb(5WN), the
 keys in senseidx(5WN).
 """
 
@@ -94,7 +94,7 @@ def _read_entries(path: Path, part_of_speech: str) -> Iterator[_Entry]:
             offset, file, kind, n_words, *rest = fields.split(" ")
             end = 2 * int(n_words, 16)
             words = [
-                # The bracket says where the adjective may stand: galore(ip).
+                # The position of the adjective is in parentheses: galore(ip).
                 (word.partition("(")[0].lower(), int(number, 16))
                 for word, number in zip(rest[:end:2], rest[1:end:2], strict=True)
             ]
@@ -127,7 +127,7 @@ def _read_index(path: Path) -> Iterator[tuple[str, list[str]]]:
 
 
 def _lines(path: Path) -> Iterator[tuple[str, str]]:
-    """Where each line stands, and the line; the license at the top is left out."""
+    """The offset of each line, and the line; the license at the top is left out."""
     for number, line in enumerate(read_raw_lines(path), start=1):
         if not line.startswith("  "):
             yield f"{path}:{number}", line

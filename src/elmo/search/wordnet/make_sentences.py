@@ -25,7 +25,7 @@ _ODD = re.compile(r"[\[\]{}<>=|*_\\/]|\.\.\.|--|[^ -~]")
 
 
 def examples_of(synset: Synset, morphology: Morphology) -> Iterator[SenseExample]:
-    """The quoted sentences of a gloss in which a word of the synset stands once."""
+    """The quoted sentences of a gloss in which a word of the synset occurs once."""
     for quoted in _QUOTED.findall(synset.gloss):
         if _ODD.search(quoted):
             continue

@@ -9,7 +9,7 @@ from pathlib import Path
 from elmo.files.text_files import read_lines
 from elmo.search.wordnet.database import PARTS_OF_SPEECH
 
-# Endings, and what stands in their place in the lemma.
+# Endings, and what replaces them in the lemma.
 RULES: dict[str, tuple[tuple[str, str], ...]] = {
     "n": (
         ("s", ""),

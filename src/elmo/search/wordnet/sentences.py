@@ -56,7 +56,7 @@ def read_examples(path: Path = SENTENCES) -> list[SenseExample]:
 
 @cache
 def read_written(path: Path = WRITTEN) -> list[SenseExample]:
-    """Our own examples, in which the word stands between asterisks."""
+    """Our own examples, in which the word is between asterisks."""
     examples = []
     for line in read_lines(path):
         key, _, sentence = line.partition("\t")

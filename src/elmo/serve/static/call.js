@@ -13,7 +13,7 @@ function python(view) {
   const { texts, sentences, origins, places, weights, gamma, measure, word, chosen, info } = view;
   const layers = `[${weights.map(number).join(", ")}]`;
   const scaled = gamma === 1 ? "" : `${number(gamma)} * `;
-  // Texts without white space could be tokens: Elmo.embed wants to be told.
+  // Texts without white space could be tokens: Elmo.embed needs the keyword.
   const isWords = texts.length > 1 && !texts.some((text) => /\s/.test(text));
   const given = isWords ? "texts, single_words=True" : "texts";
   const lines = [

@@ -154,7 +154,7 @@ function choose(place) {
   record(state);
 }
 
-// The buttons of the words are made anew; the focus stays.
+// The buttons of the words are replaced; the focus stays.
 function chooseInSentence(place) {
   choose(place);
   const { sentence, position } = place;

@@ -148,7 +148,7 @@ def _to_iob2(
     violation = None if scheme is None else find_violation(labels, scheme)
     if violation is not None:
         raise DataError(
-            f"{path}:{rows[violation].line}: the label {labels[violation]!r} cannot stand here, "
+            f"{path}:{rows[violation].line}: the label {labels[violation]!r} is not valid here, "
             f"expected spans in the scheme {scheme}"
         )
     return tuple(write_iob2(read_spans(labels), len(labels)))
