@@ -2,8 +2,8 @@
 
 In: a folder with index.noun, data.noun and so on (Debian's package `wordnet-base` has them in
 /usr/share/wordnet). Out: `WordNet`. Senses are named by their sense keys, such as
-"bow%1:10:00::", which stay the same from version to version. The format is that of wndb(5WN), the
-keys in senseidx(5WN).
+"bow%1:10:00::", which stay the same from version to version. The format is that of wndb(5WN), keys
+are those of senseidx(5WN).
 """
 
 from collections.abc import Iterator, Mapping
