@@ -2,17 +2,16 @@
 
 In: the folder with the texts and the evaluation data. Out: a folder of `.txt.xz` files for
 `elmo pretrain --train`, and `excluded.json` with what was left out and why. A document (an
-article, a chapter) is left out where it shares a run of N_SHARED words with an evaluation text.
+article, a chapter) is left out where it shares a run of 13 words with an evaluation text, as
+`overlap.py` counts.
 
     python -m benchmarks.english_text DATA OUT
 """
 
 import argparse
-import csv
 import json
 import lzma
 import multiprocessing
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
@@ -20,9 +19,7 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-# As GPT-3's filter (Brown et al. 2020, appendix C).
-N_SHARED = 13
-WORD = re.compile(r"\w+")
+from benchmarks.overlap import evaluation_documents, shingles
 
 # Runs of words of the evaluation data and where they are from; forked processes share it.
 known: dict[int, str] = {}
@@ -87,88 +84,17 @@ def documents(lines: Iterable[str]) -> Iterator[list[str]]:
         yield document
 
 
-def shingles(text: str) -> Iterator[int]:
-    """Hashes of all runs of N_SHARED words."""
-    words = WORD.findall(text.lower())
-    for start in range(len(words) - N_SHARED + 1):
-        yield hash(tuple(words[start : start + N_SHARED]))
-
-
 def evaluation_shingles(data: Path) -> dict[int, str]:
-    """Each run of words of the evaluation data, and the data set it is from."""
-    found: dict[int, str] = {}
-    for name, texts in evaluation_texts(data).items():
-        for text in texts:
-            for each in shingles(text):
-                found.setdefault(each, name)
-    return found
+    """Each run of words of development and test data, and the data set it is from.
 
-
-def evaluation_texts(data: Path) -> dict[str, Iterable[str]]:
-    """Development and test texts of the tasks and probes.
-
-    The held-out texts are other articles and books by construction; what they share with training
-    documents is formulaic (census tables), and stays on both sides.
+    What the held-out texts share with training documents is formulaic (census tables), and stays.
     """
-    ontogum, litbank = data / "coref/ontogum", data / "coref/litbank"
-    propbank, research = data / "srl/propbank-ewt", data / "research-only"
-    return {
-        "squad": squad_contexts(data / "squad/dev.json.xz"),
-        "gap": (
-            row["Text"] for path in sorted((data / "coref/gap").glob("*.tsv")) for row in rows(path)
-        ),
-        "wikigold": column_texts([data / "ner/wikigold.conll"], 0),
-        "wnut17": column_texts(
-            [data / "ner/wnut17" / f"{part}.conll" for part in ("dev", "test")], 0
-        ),
-        "ewt": column_texts([propbank / f"{part}.conll.xz" for part in ("dev", "test")], 3),
-        "ontogum": column_texts([ontogum / f"{part}.conll.xz" for part in ("dev", "test")], 1),
-        "litbank": column_texts([litbank / f"{part}.conll.xz" for part in ("dev", "test")], 3),
-        "sst": (
-            re.sub(r"[()\d]+", " ", line)
-            for part in ("dev", "test")
-            for line in open_text(research / "sst" / f"{part}.txt")
-        ),
-        "wsd": wsd_texts(research / "wsd-eval"),
-    }
-
-
-def open_text(path: Path) -> Iterator[str]:
-    """Lines of a plain or compressed file."""
-    with (
-        lzma.open(path, "rt", encoding="utf-8")
-        if path.suffix == ".xz"
-        else path.open(encoding="utf-8") as file
-    ):
-        yield from file
-
-
-def rows(path: Path) -> Iterator[dict[str, str]]:
-    """Rows of a TSV file with a header."""
-    with path.open(encoding="utf-8", newline="") as file:
-        yield from csv.DictReader(file, delimiter="\t")
-
-
-def squad_contexts(path: Path) -> Iterator[str]:
-    """The paragraphs of a SQuAD file."""
-    with lzma.open(path, "rt", encoding="utf-8") as file:
-        for article in json.load(file)["data"]:
-            for paragraph in article["paragraphs"]:
-                yield paragraph["context"]
-
-
-def column_texts(paths: Iterable[Path], column: int) -> Iterator[str]:
-    """The words of whole files in CoNLL columns, sentence ends passed over."""
-    for path in paths:
-        lines = (line.split() for line in open_text(path) if not line.startswith("#"))
-        yield " ".join(columns[column] for columns in lines if len(columns) > column)
-
-
-def wsd_texts(folder: Path) -> Iterator[str]:
-    """The sentences of the all-words evaluation sets."""
-    for path in sorted(folder.glob("*/*.data.xml")):
-        text = path.read_text(encoding="utf-8")
-        yield re.sub(r"<[^>]+>", " ", text)
+    found: dict[int, str] = {}
+    for document in evaluation_documents(data):
+        if document.part != "train":
+            for each in document.shingles():
+                found.setdefault(each, document.data_set)
+    return found
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from benchmarks.study import __doc__ as usage
-from benchmarks.study.plan import RUNS, STUDIED, TABLES, Run
+from benchmarks.study.plan import SIDES, STUDIED, TABLES, Choices, Run, make_runs
 from elmo.errors import ElmoError
 
 
@@ -19,13 +19,16 @@ def main() -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     verbs = parser.add_subparsers(dest="verb", required=True)
+    data = verbs.add_parser("data", help="compare the data with that of the published study")
+    data.add_argument("--write", action="store_true", help="record this data as the study's")
     plan = verbs.add_parser("plan", help="what will run, in order")
     run = verbs.add_parser("run", help="run what is not finished")
     for verb in (plan, run):
         verb.add_argument("--out", type=Path, required=verb is run, help="the study's folder")
         verb.add_argument("--only", choices=TABLES, help="runs of this table")
         verb.add_argument("--task", choices=STUDIED, nargs="+", help="runs of these tasks")
-    run.add_argument("--data", type=Path, required=True, help="folder of the task data")
+    for verb in (data, run):
+        verb.add_argument("--data", type=Path, required=True, help="folder of the task data")
     run.add_argument("--glove", type=Path, help="word vectors, for all runs but those without")
     run.add_argument("--max-minutes", type=float, help="stop then; run the same command to resume")
     report = verbs.add_parser("report", help="tables and plots of finished runs")
@@ -35,24 +38,51 @@ def main() -> None:
         verb.add_argument("--model", "-m", type=Path, help="the biLM; the package's own by default")
     settings = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
+    if settings.verb == "data":
+        compare_data(settings.data, is_written=settings.write)
+        return
     if settings.verb == "report":
         report_on(settings.folder, settings.docs, settings.model)
         return
-    runs = [
-        run
-        for run in RUNS
-        if (settings.only is None or settings.only in run.tables)
-        and (settings.task is None or run.task in settings.task)
-    ]
+
+    def plan_runs(choices: Choices) -> list[Run]:
+        return [
+            run
+            for run in make_runs(choices)
+            if (settings.only is None or settings.only in run.tables)
+            and (settings.task is None or run.task in settings.task)
+        ]
+
     if settings.verb == "plan":
-        show(runs, settings.out)
+        # Before their dev scores are known, the first settings stand for the chosen ones.
+        first = {(task, side): 0 for task in STUDIED for side in SIDES}
+        show(plan_runs(first), settings.out)
         return
     from benchmarks.study.runner import StudyPaths, run_all
 
     paths = StudyPaths(settings.data, settings.out, settings.glove, settings.model)
-    failed = run_all(runs, paths, settings.max_minutes)
+    failed = run_all(paths, settings.max_minutes, plan_runs)
+    runs = plan_runs(paths.choices())
     print(f"{sum(map(paths.has, runs))} of {len(runs)} runs are done")
     sys.exit(1 if failed else 0)
+
+
+def compare_data(folder: Path, *, is_written: bool) -> None:
+    """Print how the data differs from the recorded, or record it."""
+    from benchmarks.study.data import RECORD, describe_data, differences
+    from elmo.files.atomic import write_json
+
+    try:
+        found = describe_data(folder)
+    except ElmoError as error:
+        print(error, file=sys.stderr)
+        sys.exit(2)
+    if is_written:
+        write_json(RECORD, found)
+        return
+    lines = differences(found, json.loads(RECORD.read_text()))
+    print("\n".join(lines) or "the data is that of the published study")
+    sys.exit(1 if lines else 0)
 
 
 def report_on(folder: Path, docs: Path, model: Path | None) -> None:

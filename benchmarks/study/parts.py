@@ -1,11 +1,15 @@
 """Training, development and test parts of data that is published as one file.
 
 In: Wikigold, which has no official split; SICK, which has a column for it; or the development file
-of SQuAD, whose test data is not public. Out: a folder with one file per part, always the same.
+of SQuAD, whose test data is not public. Out: a folder with one file per part, always the same, and
+`split_ids`, the documents of each part, which docs/data.md lists.
 """
 
 import json
+from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 from elmo.errors import DataError
 from elmo.files.atomic import write_text
@@ -13,12 +17,23 @@ from elmo.files.text_files import read_lines
 from elmo.tasks.nli.data import DEV_SET, SET_COLUMN, TRAINING_SET
 from elmo.tasks.tagging.data import DOCUMENT_START
 
-TENTHS = ("train",) * 8 + ("dev", "test")  # of the articles
+N_FOLDS = 5
 SETS = {"train": TRAINING_SET, "dev": DEV_SET, "test": "TEST"}
+# What benchmarks/overlap.py found; it names the articles that stand in the biLM's text.
+OVERLAP = Path(__file__).parents[2] / "docs" / "benchmarks" / "overlap.json"
+
+
+def wikigold_part(article: int, fold: int) -> str:
+    """The part of an article, counted from 0, in a fold of the cross-validation."""
+    group, number = article % N_FOLDS, article // N_FOLDS
+    if group == fold:
+        return "test"
+    # Half of the next fold: a tenth of all articles.
+    return "dev" if group == (fold + 1) % N_FOLDS and number % 2 == 0 else "train"
 
 
 def split_wikigold(source: Path, folder: Path) -> None:
-    """By articles: of ten, eight for training, one for development and one for testing."""
+    """By articles: in each fold a fifth for testing, a tenth for development."""
     articles = [""]
     for line in read_lines(source):
         if line.startswith(DOCUMENT_START):
@@ -26,9 +41,10 @@ def split_wikigold(source: Path, folder: Path) -> None:
         else:
             articles[-1] += f"{line}\n"
     articles = [article.strip("\n") for article in articles if article.strip()]
-    for part in dict.fromkeys(TENTHS):
-        own = [text for k, text in enumerate(articles) if TENTHS[k % len(TENTHS)] == part]
-        _write(folder / f"{part}.conll", "\n\n".join(own))
+    for fold in range(N_FOLDS):
+        for part in SETS:
+            own = [text for k, text in enumerate(articles) if wikigold_part(k, fold) == part]
+            _write(folder / str(fold) / f"{part}.conll", "\n\n".join(own))
 
 
 def split_sick(source: Path, folder: Path) -> None:
@@ -47,7 +63,10 @@ def split_sick(source: Path, folder: Path) -> None:
 
 
 def split_squad(source: Path, folder: Path) -> None:
-    """Its development data by articles: every third for development, the others for testing."""
+    """Its development data by articles: every third for development, the others for testing.
+
+    Articles of the biLM's training text are in neither.
+    """
     try:
         published = json.loads("\n".join(read_lines(source)))
         articles = published["data"]
@@ -55,9 +74,23 @@ def split_squad(source: Path, folder: Path) -> None:
         raise DataError(
             f"{source}: not SQuAD's JSON, expected an object with the articles in data"
         ) from None
-    parts = {"dev": articles[2::3], "test": [a for k, a in enumerate(articles) if k % 3 != 2]}
-    for part, own in parts.items():
+    for part, own in squad_parts(articles, known_articles()).items():
         _write(folder / f"{part}.json", json.dumps({**published, "data": own}))
+
+
+def squad_parts(
+    articles: Sequence[dict[str, Any]], known: Sequence[str]
+) -> dict[str, list[dict[str, Any]]]:
+    """Articles for development and testing, without those that the biLM knows."""
+    parts = {"dev": articles[2::3], "test": [a for k, a in enumerate(articles) if k % 3 != 2]}
+    return {part: [a for a in own if a["title"] not in known] for part, own in parts.items()}
+
+
+def known_articles(overlap: Path = OVERLAP) -> list[str]:
+    """The titles of SQuAD's development articles that stand in the biLM's training text."""
+    if not overlap.exists():
+        raise DataError(f"{overlap}: no such file; python -m benchmarks.overlap writes it")
+    return list(json.loads(overlap.read_text())["parts"]["squad/dev"]["names"])
 
 
 SPLITS = {
@@ -68,13 +101,17 @@ SPLITS = {
 
 
 def find_part(name: str, data: Path, made: Path) -> Path:
-    """The file of a part; parts of data that is one file are written on first use."""
+    """The file of a part; parts of data that is one file are written once in a process."""
     if (kind := name.partition("/")[0]) not in SPLITS:
         return data / name
-    if not (made / name).exists():
-        source, split = SPLITS[kind]
-        split(data / source, made / kind)
+    _make_parts(kind, data, made)
     return made / name
+
+
+@cache
+def _make_parts(kind: str, data: Path, made: Path) -> None:
+    source, split = SPLITS[kind]
+    split(data / source, made / kind)
 
 
 def _write(path: Path, text: str) -> None:

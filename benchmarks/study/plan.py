@@ -1,28 +1,17 @@
-"""The study as data: tasks, variants of their settings, and which runs each table needs.
+"""The study as data: tasks, the settings tried for each, variants, and the runs of each table.
 
-Out: `RUNS`, in the order they are made, the most telling first. A run that several tables need is
-made once. Minutes are those of one core; `python -m benchmarks.study plan` adds them up.
+A run goes on until patience ends it. With and without ELMo, the same settings of a task are tried
+with seed 1; those with the best dev score are used for all other runs of that side. So the plan
+depends on what has been run: `make_runs` gets the settings that were chosen so far.
+Out: runs in the order in which they are made, the cheapest and most telling first.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-# Settings that had another name when the stored results were made.
-RENAMED = {
-    "optimiser.halve_after": "optimizer.lr_plateau_patience",
-    "optimiser.": "optimizer.",
-    "data.train_share": "data.paragraph_fraction",
-    "train.share": "train.train_fraction",
-}
-
-
-def current_names(sets: Sequence[str]) -> list[str]:
-    """The settings of a stored result, `name=value`, by the names they have now."""
-    renamed = list(sets)
-    for old, new in RENAMED.items():
-        renamed = [new + s.removeprefix(old) if s.startswith(old) else s for s in renamed]
-    return renamed
+VERSION = 2  # of the plan; results of another version are not comparable
+MAX_EPOCHS = 400  # never reached: patience ends a run
 
 
 @dataclass(frozen=True)
@@ -33,11 +22,12 @@ class StudiedTask:
     title: str
     train: str
     dev: str
-    test: str | None
+    test: str
     sets: tuple[str, ...]
-    n_epochs: int
     patience: int
     minutes: float  # of a run with all training data
+    tried: tuple[tuple[str, ...], ...] = ((),)  # settings, of which dev data chooses
+    n_folds: int = 1  # of cross-validation; `{fold}` in the names of the data
     also: tuple[str, ...] = ()  # further data to measure with
     text: str | None = None  # its text, as benchmarks/finetune.py names it
 
@@ -45,6 +35,11 @@ class StudiedTask:
     def place(self) -> str:
         """Where ELMo is, if nothing else is said."""
         return next(s for s in self.sets if s.startswith("elmo.place=")).removeprefix("elmo.place=")
+
+    @property
+    def folds(self) -> Sequence[int]:
+        """Their numbers."""
+        return range(self.n_folds)
 
 
 @dataclass(frozen=True)
@@ -58,7 +53,12 @@ class Variant:
     is_tuned: bool = False  # the biLM has been fine-tuned on the task's text
     weights: str | None = None  # the package's biLM as it was at this commit; absent: as it is
     share: float = 1.0  # of the training data that the task has in this study
-    n_epochs_times: float = 1.0  # little data is read more often
+    patience_times: int = 1  # epochs of little data are short
+
+    @property
+    def side(self) -> str:
+        """The variant of Table 1 whose settings it has."""
+        return "elmo" if self.has_elmo else "baseline"
 
 
 @dataclass(frozen=True)
@@ -67,24 +67,28 @@ class Run:
 
     task: str
     variant: str
+    tried: int  # the number of the settings
     seed: int
-    tables: frozenset[str] = field(compare=False)
+    fold: int = 0
+    tables: frozenset[str] = field(default=frozenset(), compare=False)
 
     @property
     def key(self) -> str:
         """The name of its files."""
-        return f"{self.task}-{self.variant}-{self.seed}"
+        fold = f"-fold{self.fold}" if STUDIED[self.task].n_folds > 1 else ""
+        return f"{self.task}-{self.variant}-{self.tried}-{self.seed}{fold}"
 
     def is_made_by(self, result: Mapping[str, Any]) -> bool:
         """Whether a result is of this run with the settings that it has now."""
-        return result["key"] == self.key and current_names(result["sets"]) == list(self.sets)
+        is_of_plan = result["key"] == self.key and result.get("plan") == VERSION
+        return is_of_plan and result["sets"] == list(self.sets)
 
     @property
     def minutes(self) -> float:
         """About how long it takes; measuring the dev data is about a tenth of an epoch."""
         variant = VARIANTS[self.variant]
         epoch = (variant.share + DEV_COST) / (1 + DEV_COST)
-        return STUDIED[self.task].minutes * variant.n_epochs_times * epoch
+        return STUDIED[self.task].minutes * variant.patience_times * epoch
 
     @property
     def sets(self) -> list[str]:
@@ -92,194 +96,150 @@ class Run:
         studied, variant = STUDIED[self.task], VARIANTS[self.variant]
         sets = [
             *studied.sets,
+            *studied.tried[self.tried],
             *variant.sets,
-            f"train.n_epochs={round(studied.n_epochs * variant.n_epochs_times)}",
-            # A little data is learned for a long time without a trace in the dev score.
-            f"train.patience={studied.patience if variant.share == 1 else 'none'}",
+            f"train.n_epochs={MAX_EPOCHS}",
+            f"train.patience={studied.patience * variant.patience_times}",
             f"train.train_fraction={variant.share:g}",
             f"train.seed={self.seed}",
         ]
         return [s for s in sets if variant.has_elmo or not s.startswith("elmo.")]
 
 
+LESS_DROPOUT = ("words.dropout=0.1", "model.dropout=0.1")
 STUDIED = {
+    "wikigold": StudiedTask(
+        "ner",
+        "NER (Wikigold)",
+        *(f"wikigold/{{fold}}/{part}.conll" for part in ("train", "dev", "test")),
+        ("elmo.place=input", "elmo.penalty=0.001", "model.dim=100"),
+        patience=8,
+        minutes=2.5,
+        n_folds=5,
+    ),
+    "ner": StudiedTask(
+        "ner",
+        "NER (WNUT 2017)",
+        *(f"ner/wnut17/{part}.conll" for part in ("train", "dev", "test")),
+        ("elmo.place=input", "elmo.penalty=0.001", "model.dim=100"),
+        patience=6,
+        minutes=3.5,
+        tried=((), ("model.dropout=0.3",)),
+        text="wnut",
+    ),
+    "sick": StudiedTask(
+        "nli",
+        "SICK entailment",
+        *(f"sick/{part}.tsv" for part in ("train", "dev", "test")),
+        ("elmo.place=both", "optimizer.lr_plateau_patience=2"),
+        patience=8,
+        minutes=6,
+        tried=((), LESS_DROPOUT),
+    ),
+    "nli": StudiedTask(
+        "nli",
+        "SNLI (counterfactual)",
+        *(f"nli/counterfactual-snli/{part}.tsv" for part in ("train", "dev", "test")),
+        ("elmo.place=both", "elmo.dropout=0.3", "elmo.gamma=0.4"),
+        patience=6,
+        minutes=12,
+        tried=(LESS_DROPOUT, ()),
+        text="snli",
+    ),
+    "sentiment": StudiedTask(
+        "sentiment",
+        "SST-5",
+        *(f"research-only/sst/{part}.txt" for part in ("train", "dev", "test")),
+        ("elmo.place=input", "data.max_phrases=3", "train.batch_size=64"),
+        patience=4,
+        minutes=14,
+        tried=((), ("elmo.dropout=0.3", "words.dropout=0.3")),
+        text="sst",
+    ),
+    "srl": StudiedTask(
+        "srl",
+        "SRL (PropBank EWT)",
+        *(f"srl/propbank-ewt/{part}.conll.xz" for part in ("train", "dev", "test")),
+        ("elmo.place=input", "elmo.dropout=0.2", "elmo.gamma=0.4"),
+        patience=4,
+        minutes=25,
+    ),
+    "ontogum": StudiedTask(
+        "coref",
+        "coreference (OntoGUM)",
+        *(f"coref/ontogum/{part}.conll.xz" for part in ("train", "dev", "test")),
+        ("elmo.place=input", "data.skips_broken=true"),
+        patience=4,
+        minutes=25,
+        also=("coref/gap/gap-test.tsv",),
+    ),
     "squad": StudiedTask(
         "squad",
         "SQuAD",
-        "squad/train.json.xz",
-        "squad-dev/dev.json",
-        "squad-dev/test.json",
+        *("squad/train.json.xz", "squad-dev/dev.json", "squad-dev/test.json"),
         (
             *("elmo.place=both", "elmo.dropout=0.2"),
             *("data.paragraph_fraction=0.1", "train.batch_size=20", "model.dropout=0.1"),
             *("optimizer.learning_rate=2e-3", "optimizer.beta2=0.999"),
         ),
-        n_epochs=8,
         patience=3,
-        minutes=35,
+        minutes=50,
         text="squad-questions",
-    ),
-    "nli": StudiedTask(
-        "nli",
-        "SNLI (counterfactual)",
-        "nli/counterfactual-snli/train.tsv",
-        "nli/counterfactual-snli/dev.tsv",
-        "nli/counterfactual-snli/test.tsv",
-        (
-            *("elmo.place=both", "elmo.dropout=0.3", "elmo.gamma=0.4"),
-            *("words.dropout=0.1", "model.dropout=0.1"),
-        ),
-        n_epochs=10,
-        patience=3,
-        minutes=8,
-        text="snli",
-    ),
-    "sick": StudiedTask(
-        "nli",
-        "SICK entailment",
-        "sick/train.tsv",
-        "sick/dev.tsv",
-        "sick/test.tsv",
-        ("elmo.place=both", "optimizer.lr_plateau_patience=2"),
-        n_epochs=20,
-        patience=8,
-        minutes=5,
-    ),
-    "srl": StudiedTask(
-        "srl",
-        "SRL (PropBank EWT)",
-        "srl/propbank-ewt/train.conll.xz",
-        "srl/propbank-ewt/dev.conll.xz",
-        "srl/propbank-ewt/test.conll.xz",
-        ("elmo.place=input", "elmo.dropout=0.2", "elmo.gamma=0.4"),
-        n_epochs=8,
-        patience=3,
-        minutes=15,
-    ),
-    "coref": StudiedTask(
-        "coref",
-        "coreference (LitBank)",
-        "coref/litbank/train.conll.xz",
-        "coref/litbank/dev.conll.xz",
-        "coref/litbank/test.conll.xz",
-        ("elmo.place=input",),
-        n_epochs=10,
-        patience=6,
-        minutes=16,
-        also=("coref/gap/gap-test.tsv",),
-    ),
-    "ontogum": StudiedTask(
-        "coref",
-        "coreference (OntoGUM)",
-        "coref/ontogum/train.conll.xz",
-        "coref/ontogum/dev.conll.xz",
-        "coref/ontogum/test.conll.xz",
-        ("elmo.place=input", "data.skips_broken=true"),
-        n_epochs=8,
-        patience=5,
-        minutes=14,
-        also=("coref/gap/gap-test.tsv",),
-    ),
-    "ner": StudiedTask(
-        "ner",
-        "NER (WNUT 2017)",
-        "ner/wnut17/train.conll",
-        "ner/wnut17/dev.conll",
-        "ner/wnut17/test.conll",
-        ("elmo.place=input", "elmo.dropout=0.2"),
-        n_epochs=15,
-        patience=5,
-        minutes=4,
-        text="wnut",
-    ),
-    "wikigold": StudiedTask(
-        "ner",
-        "NER (Wikigold)",
-        "wikigold/train.conll",
-        "wikigold/dev.conll",
-        "wikigold/test.conll",
-        ("elmo.place=input", "elmo.dropout=0.2"),
-        n_epochs=20,
-        patience=6,
-        minutes=2,
-    ),
-    "sentiment": StudiedTask(
-        "sentiment",
-        "SST-5",
-        "research-only/sst/train.txt",
-        "research-only/sst/dev.txt",
-        "research-only/sst/test.txt",
-        (
-            *("elmo.place=input", "elmo.dropout=0.3", "words.dropout=0.3"),
-            *("data.has_phrases=false", "train.batch_size=32"),
-        ),
-        n_epochs=8,
-        patience=3,
-        minutes=5,
-        text="sst",
     ),
 }
 
 VARIANTS = {
     "baseline": Variant("no ELMo", has_elmo=False),
-    "baseline-longer": Variant("no ELMo, twice the epochs", has_elmo=False, n_epochs_times=2.0),
     "elmo": Variant("ELMo"),
     "top": Variant("last layer only", ("elmo.layers=top",)),
     "lambda-1": Variant("all layers, lambda = 1", ("elmo.penalty=1.0",)),
-    "lambda-small": Variant("all layers, lambda = 0.001", ("elmo.penalty=0.001",)),
     "at-input": Variant("at the input", ("elmo.place=input",)),
     "at-output": Variant("at the output", ("elmo.place=output",)),
     "at-both": Variant("at both", ("elmo.place=both",)),
     "forward": Variant("forward language model only", ("elmo.direction=forward",)),
     "backward": Variant("backward language model only", ("elmo.direction=backward",)),
     "characters": Variant("character layer only", ("elmo.layers=0",)),
-    "no-gamma": Variant("without gamma", ("elmo.has_gamma=false",)),
-    "top-no-gamma": Variant(
-        "last layer only, without gamma", ("elmo.layers=top", "elmo.has_gamma=false")
-    ),
     "no-glove": Variant("ELMo without GloVe", ("words=none",), has_glove=False),
-    "random-words": Variant(
-        "no ELMo, random vectors instead of GloVe", ("words.is_trained=true",), False, False
-    ),
-    "warm": Variant("warm state", ("elmo.state=warm",)),
-    "carry": Variant("carried state", ("elmo.state=carry",)),
     "tuned": Variant("ELMo fine-tuned on the task's text", is_tuned=True),
-    "perplexity-127": Variant("ELMo of a biLM of perplexity 127.5", weights="bfe9e0f"),
     "perplexity-91": Variant("ELMo of a biLM of perplexity 91.2", weights="b4bd53b"),
+    "perplexity-76": Variant("ELMo of a biLM of perplexity 76.0", weights="b22039c"),
 }
 DEV_COST = 0.12
-SHARES = {0.01: 10.0, 0.1: 3.0, 0.3: 1.5}  # and how many times the epochs
+SHARES = {0.01: 5, 0.1: 3, 0.3: 2}  # and how many times the patience
 for _share, _times in SHARES.items():
     _name = f"{round(100 * _share)}-percent"
     VARIANTS |= {
         f"baseline-{_name}": Variant(
-            f"no ELMo, {_share:.0%}", has_elmo=False, share=_share, n_epochs_times=_times
+            f"no ELMo, {_share:.0%}", has_elmo=False, share=_share, patience_times=_times
         ),
-        f"elmo-{_name}": Variant(f"ELMo, {_share:.0%}", share=_share, n_epochs_times=_times),
+        f"elmo-{_name}": Variant(f"ELMo, {_share:.0%}", share=_share, patience_times=_times),
     }
 
-# The package's biLMs, by their held-out perplexity in docs/models/english.md.
-BILMS = {"perplexity-127": 127.5, "perplexity-91": 91.2, "elmo": 76.0}
+# The package's biLMs: the small ones of before, then the model that is studied.
+BILMS = ("perplexity-91", "perplexity-76", "elmo")
 PLACES = ("input", "both", "output")
-LAYER_CHOICES = ("baseline", "top", "lambda-1", "lambda-small")
-ABLATIONS = (
-    *("baseline", "elmo", "forward", "backward", "characters", "no-gamma", "top-no-gamma"),
-    *("no-glove", "random-words", "warm", "carry"),
-)
+LAYER_CHOICES = ("baseline", "top", "lambda-1", "elmo")
+ABLATIONS = (*("baseline", "elmo", "forward", "backward", "characters", "no-glove"),)
 SHARE_VARIANTS = tuple(
     f"{kind}-{round(100 * share)}-percent" for share in SHARES for kind in ("baseline", "elmo")
 )
-TABLE1_TASKS = ("wikigold", "nli", "sick", "sentiment", "ner", "srl", "ontogum", "squad", "coref")
+SIDES = ("baseline", "elmo")
+QUICK, SLOW = ("ner", "sick", "wikigold", "nli", "sentiment"), ("srl", "ontogum")
+TABLE1_TASKS = (*QUICK, *SLOW, "squad")
+SEEDS = {task: (1, 2) if task == "squad" else (1, 2, 3) for task in TABLE1_TASKS}
+STUDIED_CLOSELY = ("ner", "sick")  # Tables 2 and 3, ablations, Figure 1: minutes a run, real tests
 TABLES = {
     "table1": "Table 1: with and without ELMo",
     "table2": "Table 2: layers",
     "table3": "Table 3: position",
     "ablations": "Ablations",
     "figure1": "Figure 1: amount of data, number of epochs",
-    "longer": "Twice the epochs without ELMo",
     "finetuning": "Fine-tuning the biLM on the task's text",
     "bilms": "Better biLMs",
 }
+
+Choices = Mapping[tuple[str, str], int]  # the settings chosen, by task and side
+Planned = tuple[str, str, str, int, int]  # table, task, variant, settings, seed
 
 
 def placed(task: str, place: str) -> str:
@@ -287,63 +247,57 @@ def placed(task: str, place: str) -> str:
     return "elmo" if STUDIED[task].place == place else f"at-{place}"
 
 
-def layered(task: str, choice: str) -> str:
-    """The variant with a choice of layers: most tasks have the small lambda anyway.
+def make_runs(choices: Choices) -> list[Run]:
+    """The runs whose settings are known, each once, with all tables that it is for."""
+    tables: dict[tuple[str, str, int, int], set[str]] = {}
+    for table, *which in _stages(choices):
+        task, variant, tried, seed = which
+        tables.setdefault((str(task), str(variant), int(tried), int(seed)), set()).add(table)
+    return [
+        Run(task, variant, tried, seed, fold, frozenset(names))
+        for (task, variant, tried, seed), names in tables.items()
+        for fold in STUDIED[task].folds
+    ]
 
-    The tagger has 0.1, as the paper's.
-    """
-    return "elmo" if choice == "lambda-small" and STUDIED[task].task != "ner" else choice
+
+def _stages(choices: Choices) -> Iterator[Planned]:
+    """All runs of all tables."""
+    yield from _tries(QUICK)
+    yield from _stage("table1", QUICK, SIDES, choices, 2, 3)
+    yield from _tries(SLOW)
+    yield from _tries(("squad",))
+    yield from _questions(choices, 1)
+    yield from _stage("bilms", ("wikigold", "sick"), BILMS, choices, 1)
+    yield from _stage("table1", SLOW, SIDES, choices, 2, 3)
+    yield from _stage("table1", ("squad",), SIDES, choices, 2)
+    yield from _questions(choices, 2, 3)
+    yield from _stage("finetuning", ("ner", "sentiment"), ("elmo", "tuned"), choices, 1, 2, 3)
+
+
+def _tries(tasks: Sequence[str]) -> Iterator[Planned]:
+    """Every setting of both sides, with seed 1."""
+    for task in tasks:
+        for tried in range(len(STUDIED[task].tried)):
+            yield from (("table1", task, side, tried, 1) for side in SIDES)
 
 
 def _stage(
-    table: str, tasks: Sequence[str], variants: Sequence[str], *seeds: int
-) -> Iterator[tuple[str, str, str, int]]:
+    table: str, tasks: Sequence[str], variants: Sequence[str], choices: Choices, *seeds: int
+) -> Iterator[Planned]:
     for seed in seeds:
         for task in tasks:
-            yield from ((table, task, variant, seed) for variant in variants)
+            for variant in variants:
+                chosen = choices.get((task, VARIANTS[variant].side))
+                if chosen is not None:
+                    yield table, task, variant, chosen, seed
 
 
-def _questions(task: str, *seeds: int) -> Iterator[tuple[str, str, str, int]]:
-    """Which layers, where, and with how much data; of Wikigold, what each part adds too."""
+def _questions(choices: Choices, *seeds: int) -> Iterator[Planned]:
+    """Which layers, where, what each part adds, and with how much data."""
     for seed in seeds:
-        yield from _stage("table2", (task,), [layered(task, c) for c in LAYER_CHOICES], seed)
-        yield from _stage("table3", (task,), [placed(task, place) for place in PLACES], seed)
-        if task == "wikigold":
-            yield from _stage("ablations", (task,), ABLATIONS, seed)
-        yield from _stage("figure1", (task,), (*SHARE_VARIANTS, "baseline", "elmo"), seed)
-
-
-def _stages() -> Iterator[tuple[str, str, str, int]]:
-    """All runs of all tables: (table, task, variant, seed)."""
-    both, tuned = ("baseline", "elmo"), ("nli", "sentiment", "ner")
-    quick, slow = ("wikigold", "sick", *tuned), ("ontogum", "srl")
-    yield from _stage("table1", TABLE1_TASKS, both, 1)
-    # Wikigold and SST-5 take minutes a run: each question of the study is asked of them.
-    yield from _questions("wikigold", 1)
-    yield from _stage("finetuning", tuned, ("elmo", "tuned"), 1)
-    yield from _stage("table1", quick, both, 2, 3)
-    yield from _stage("bilms", ("wikigold",), ("baseline", *BILMS), 1, 2, 3)
-    yield from _stage("bilms", ("nli", "sentiment"), ("perplexity-91",), 1, 2, 3)
-    yield from _stage("bilms", ("ner", "ontogum", "squad"), ("perplexity-91",), 1)
-    # Their baselines are best in their last epochs: is it speed alone that ELMo brings?
-    yield from _stage("longer", ("nli", "ontogum"), ("baseline-longer",), 1)
-    yield from _questions("sentiment", 1)
-    yield from _stage("table1", slow, both, 2, 3)
-    yield from _stage("longer", ("nli",), ("baseline-longer",), 2, 3)
-    yield from _questions("wikigold", 2, 3)
-    yield from _stage("finetuning", tuned, ("elmo", "tuned"), 2, 3)
-    yield from _questions("sentiment", 2, 3)
-    yield from _stage("longer", ("srl", "squad"), ("baseline-longer",), 1)
-    yield from _stage("table1", ("squad", "coref"), both, 2, 3)
-
-
-def make_runs() -> list[Run]:
-    """Each run once, in the order of the stages, with all tables that it is for."""
-    tables: dict[tuple[str, str, int], set[str]] = {}
-    for table, *which in _stages():
-        task, variant, seed = which
-        tables.setdefault((str(task), str(variant), int(seed)), set()).add(table)
-    return [Run(*which, frozenset(names)) for which, names in tables.items()]
-
-
-RUNS = make_runs()
+        for task in STUDIED_CLOSELY:
+            places = [placed(task, place) for place in PLACES]
+            yield from _stage("table2", (task,), LAYER_CHOICES, choices, seed)
+            yield from _stage("table3", (task,), places, choices, seed)
+            yield from _stage("ablations", (task,), ABLATIONS, choices, seed)
+            yield from _stage("figure1", (task,), (*SHARE_VARIANTS, *SIDES), choices, seed)

@@ -14,10 +14,10 @@ from benchmarks.study.plan import (
     ABLATIONS,
     LAYER_CHOICES,
     PLACES,
+    SIDES,
     STUDIED,
     TABLE1_TASKS,
     VARIANTS,
-    layered,
     placed,
 )
 from benchmarks.study.results import Cell, Results
@@ -32,13 +32,13 @@ def draw_all(results: Results, folder: Path) -> list[str]:
     """Every picture that there are results for."""
     folder.mkdir(parents=True, exist_ok=True)
     pictures = {
-        "table1": _variants(results, TABLE1_TASKS, ("baseline", "elmo"), ("baseline", "elmo")),
-        "table2": _layers(results),
+        "table1": _variants(results, TABLE1_TASKS, SIDES, SIDES),
+        "table2": _variants(results, list(STUDIED), LAYER_CHOICES, LAYER_CHOICES[1:3]),
         "table3": _places(results),
         "ablations": _variants(results, list(STUDIED), ABLATIONS, ABLATIONS[2:]),
         "figure1": _shares(results),
         "figure2": _mixes(results),
-        "finetuning": _variants(results, list(STUDIED), ("baseline", "elmo", "tuned"), ("tuned",)),
+        "finetuning": _variants(results, list(STUDIED), (*SIDES, "tuned"), ("tuned",)),
     }
     drawn = {name: figure for name, figure in pictures.items() if figure is not None}
     for name, figure in drawn.items():
@@ -52,15 +52,6 @@ def _variants(
     """Scores of variants, for the tasks with a run of one that is asked for."""
     own = [task for task in tasks if any(results.of(task, v) for v in asked)]
     series = {VARIANTS[v].title: [results.cell(task, v) for task in own] for v in variants}
-    return _panels([STUDIED[task].title for task in own], series)
-
-
-def _layers(results: Results) -> Figure | None:
-    own = [task for task in STUDIED if any(results.of(task, v) for v in ("top", "lambda-1"))]
-    series = {
-        VARIANTS[choice].title: [results.cell(task, layered(task, choice)) for task in own]
-        for choice in LAYER_CHOICES
-    }
     return _panels([STUDIED[task].title for task in own], series)
 
 
@@ -96,7 +87,7 @@ def _panels(groups: Sequence[str], series: Series) -> Figure | None:
         axes.grid(axis="y", alpha=0.3)
         axes.set_title(group, fontsize=9)
         axes.set_xticks(range(len(names)), names, rotation=60, ha="right", fontsize=7)
-    figure.axes[0].set_ylabel("dev score", fontsize=8)
+    figure.axes[0].set_ylabel("test score", fontsize=8)
     return figure
 
 
@@ -107,20 +98,21 @@ def _shares(results: Results) -> Figure | None:
     figure = Figure(figsize=(4.2 * len(own), 3.4))
     figure.set_layout_engine("constrained")
     for axes, task in zip(figure.subplots(1, len(own), squeeze=False)[0], own, strict=True):
-        points = tables.shares_run(results, task)
-        for place, name in ((1, "no ELMo"), (2, "ELMo")):
-            known = [
-                (100 * point[0], cell) for point in points if isinstance(cell := point[place], Cell)
-            ]
+        for side in SIDES:
+            cells = {
+                100 * share: results.cell(task, tables.of_share(side, share))
+                for share in tables.shares_run(results, task)
+            }
+            known = {share: cell for share, cell in cells.items() if cell is not None}
             axes.errorbar(
-                [share for share, _ in known],
-                [cell.mean for _, cell in known],
-                [cell.spread for _, cell in known],
+                list(known),
+                [cell.mean for cell in known.values()],
+                [cell.spread for cell in known.values()],
                 marker="o",
-                label=name,
+                label=VARIANTS[side].title,
             )
         axes.set(xscale="log", xlabel="percent of the training data", title=STUDIED[task].title)
-        axes.set_ylabel(f"dev {results.metric(task)}")
+        axes.set_ylabel(f"test {results.metric(task)}")
         axes.legend()
     return figure
 

@@ -1,49 +1,52 @@
 """docs/results.md and its pictures, from the files of runs.
 
-In: a folder of results; findings.md, the summary. Out: DOCS/results.md, DOCS/results/*.png,
-and the files themselves in DOCS/results/runs, so that the same command with that folder writes the
-same page again.
+In: a folder of results; findings.md, prose with places for numbers. Out: DOCS/results.md,
+DOCS/results/*.png, and the files themselves in DOCS/results/runs, so that the same command with
+that folder writes the same page again.
 """
 
+import json
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+from benchmarks.overlap import overlap_table
 from benchmarks.study import tables
-from benchmarks.study.plan import RUNS
+from benchmarks.study.parts import OVERLAP
+from benchmarks.study.plan import STUDIED, VARIANTS, make_runs
 from benchmarks.study.results import Results
 from elmo.errors import DataError
 
 INTRODUCTION = """\
 # Results
 
-The tables of the ELMo paper, measured with small task models on two CPU cores, open data instead of
-licensed data, and the English model of this package. Scores are percentages on dev data unless
-stated otherwise: the mean ± standard deviation over seeds, or the score of one seed. *Error
-reduction* is the gain divided by the error of the baseline, as in the paper. Both models have the
-same GloVe vectors, sizes, epochs and settings, except for ELMo. The paper uses other data and
-larger models, so compare the direction and size of gains, not scores.
+The tables of the ELMo paper, measured with small task models, open data instead of licensed data,
+and the English model of this package. Scores are percentages on test data unless stated otherwise:
+the mean ± standard deviation over seeds. Every run continues until patience ends it; (!) marks a
+score with a run that was best in its last epochs. *Error reduction* is the gain divided by the
+error of the baseline, as in the paper. *p* is that of a two-sided paired t-test over runs with the
+same seed and data. Both sides have the same GloVe vectors and sizes, and the same settings were
+[tried](#settings-tried) on both. The paper uses other data and larger models, so compare the
+direction and size of gains, not scores.
 
 `python -m benchmarks.study run` made the runs in `docs/results/runs`, and
-`python -m benchmarks.study report docs/results/runs` wrote this page from them."""
+`python -m benchmarks.study report docs/results/runs` wrote this page from them. [Data](data.md)
+describes the data sets and how to repeat the study."""
 
-# The summary, written by hand.
+# What a reader should know besides the tables; {…} are numbers of the results.
 FINDINGS = Path(__file__).with_name("findings.md")
+NUMBER = re.compile(r"\{(\w+) ([\w-]+)(?: ([\w-]+))?\}")
 
 SECTIONS: list[tuple[str, str, str | None, Callable[[Results], list[str]]]] = [
-    (
-        "Table 1: with and without ELMo",
-        "Dev data, used for early stopping:",
-        "table1",
-        lambda results: tables.table_1(results, "scores"),
-    ),
-    (
-        "",
-        "Test data, where available, with the same models:",
-        None,
-        lambda results: tables.table_1(results, "test_scores"),
-    ),
+    ("Table 1: with and without ELMo", "", "table1", tables.table_1),
     ("", "Other test data, with the same models:", None, tables.further_data),
+    (
+        "Settings tried",
+        "Dev scores with seed 1; the best of each side, in bold, is used in all other runs.",
+        None,
+        tables.tries,
+    ),
     (
         "Table 2: layers",
         "The last layer only, or a learned mix of all layers with penalty λ on its weights.",
@@ -59,21 +62,14 @@ SECTIONS: list[tuple[str, str, str | None, Callable[[Results], list[str]]]] = [
     ("Ablations", "Parts removed or replaced, one at a time.", "ablations", tables.ablations),
     (
         "Figure 1: amount of data, number of epochs",
-        "Random parts of the training data; smaller parts are trained for more epochs.",
+        "Random parts of the training data; smaller parts are trained with more patience.",
         "figure1",
         tables.figure_1,
     ),
     ("", "With all training data:", None, tables.epochs_to_equal),
     (
-        "Twice the epochs without ELMo",
-        "For baselines that still improved in their last epochs. In parentheses: the gain of ELMo, "
-        "trained as in Table 1, over the longer baseline.",
-        None,
-        tables.longer,
-    ),
-    (
         "Figure 2: learned mixes",
-        "Layer weights after the softmax, mean over seeds.",
+        "Layer weights after the softmax, mean over runs.",
         "figure2",
         tables.figure_2,
     ),
@@ -83,12 +79,9 @@ SECTIONS: list[tuple[str, str, str | None, Callable[[Results], list[str]]]] = [
         "finetuning",
         tables.finetuning,
     ),
-    (
-        "Better biLMs",
-        "Three versions of the package's English model; in parentheses gain and error reduction.",
-        None,
-        tables.bilms,
-    ),
+    ("Better biLMs", "Versions of the package's English model.", None, tables.bilms),
+    ("Runs that patience did not end", "", None, tables.not_converged),
+    ("Overlap with the biLM's text", "", None, lambda results: overlap_section()),
     ("Runs", "", None, tables.settings_of_runs),
 ]
 
@@ -100,9 +93,10 @@ def write_report(folder: Path, docs: Path, bilm_sha256: str) -> Path:
     results = Results.read(folder, bilm_sha256)
     if not results.runs:
         raise DataError(f"{folder}: no results, expected runs/*.json; run the study first")
+    findings = fill_numbers(FINDINGS.read_text(encoding="utf-8"), results)
     keep_files(results, folder, docs / "results" / "runs")
     drawn = draw_all(results, docs / "results")
-    lines = [INTRODUCTION, "", FINDINGS.read_text(encoding="utf-8").strip()]
+    lines = [INTRODUCTION, "", "## Summary", "", *tables.summary(results), "", findings.strip()]
     for title, text, picture, table in SECTIONS:
         rows = table(results)
         if not rows:
@@ -116,10 +110,57 @@ def write_report(folder: Path, docs: Path, bilm_sha256: str) -> Path:
     return page
 
 
+def fill_numbers(text: str, results: Results) -> str:
+    """Put results where the prose asks for them.
+
+    {test TASK VARIANT} and {dev TASK VARIANT} are scores, {gain TASK VARIANT} and
+    {reduction TASK VARIANT} what a variant has over the baseline.
+    """
+
+    def number(found: re.Match[str]) -> str:
+        kind, task, variant = found[1], found[2], found[3] or "elmo"
+        if task not in STUDIED or variant not in VARIANTS:
+            raise DataError(
+                f"{FINDINGS.name}: {found[0]}, expected a task and a variant of plan.py"
+            )
+        if kind in ("test", "dev"):
+            part = "test_scores" if kind == "test" else "scores"
+            return tables.shown(results.cell(task, variant, part))
+        difference = results.difference(task, "baseline", variant)
+        if difference is None:
+            return tables.NOTHING
+        value = {"gain": difference.gain, "reduction": difference.reduction}[kind]
+        return f"{value:.1f}"
+
+    return NUMBER.sub(number, text)
+
+
+def overlap_section(path: Path = OVERLAP) -> list[str]:
+    """What benchmarks/overlap.py found."""
+    if not path.exists():
+        return []
+    measured = json.loads(path.read_text())
+    text = measured["text"]
+    left_out = measured["parts"]["squad/dev"]["names"]
+    named = f"({', '.join(left_out)}) " if left_out else ""
+    return [
+        f"Documents that share {measured['n_shared']} consecutive words with the "
+        f"{text['words']:,} words of the biLM's training text, by `python -m benchmarks.overlap`. "
+        f"SQuAD is scored without its {len(left_out)} overlapping development articles {named}"
+        "([data](data.md)).",
+        "",
+        *overlap_table(measured),
+    ]
+
+
 def keep_files(results: Results, folder: Path, kept: Path) -> None:
-    """Copy the files of results to where they are committed."""
+    """Copy the files of results to where they are committed, and remove all others there."""
     inner = folder / "runs" if (folder / "runs").is_dir() else folder
     kept.mkdir(parents=True, exist_ok=True)
+    names = {f"{result['key']}.json" for result in (*results.runs, *results.tunings)}
+    for old in kept.glob("*.json"):
+        if old.name not in names:
+            old.unlink()
     for result in (*results.runs, *results.tunings):
         path = inner / f"{result['key']}.json"
         if not (kept / path.name).exists() or not path.samefile(kept / path.name):
@@ -129,7 +170,7 @@ def keep_files(results: Results, folder: Path, kept: Path) -> None:
 def _closing(results: Results, bilm_sha256: str) -> list[str]:
     """Which biLM it was, and what is still to run."""
     done = {run["key"] for run in results.runs}
-    missing = [run.key for run in RUNS if run.key not in done]
+    missing = [run.key for run in make_runs(results.choices()) if run.key not in done]
     hours = sum(run["seconds"] for run in results.runs) / 3600
     n_tuned = len({run["bilm_sha256"] for run in results.runs if run["variant"] == "tuned"})
     lines = [f"{len(done)} runs, {hours:.1f} hours. Hash of the biLM: `{bilm_sha256[:16]}`."]

@@ -1,8 +1,8 @@
 """The results of runs, read from their files and looked up by task and variant.
 
-In: a folder of JSON files. Out: `Results`, with the mean and the spread over seeds of any cell.
-Runs with other settings than those of the plan, or with another biLM than the reported one, are
-left out.
+In: a folder of JSON files. Out: `Results`, with the mean and the spread over seeds of any cell, the
+paired test of a difference, and the settings that dev data chose. Runs with other settings than
+those of the plan, or with another biLM than the reported one, are left out.
 """
 
 import json
@@ -13,9 +13,12 @@ from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
-from benchmarks.study.plan import VARIANTS, Run
+from scipy.stats import ttest_rel
+
+from benchmarks.study.plan import SIDES, STUDIED, VARIANTS, Run
 
 log = logging.getLogger(__name__)
+Result = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -23,6 +26,7 @@ class Cell:
     """A number over seeds."""
 
     values: tuple[float, ...]
+    is_converged: bool = True  # patience ended every run
 
     @property
     def mean(self) -> float:
@@ -36,15 +40,45 @@ class Cell:
 
     def __str__(self) -> str:
         spread = f" ± {self.spread:.2f}" if len(self.values) > 1 else ""
-        return f"{self.mean:.2f}{spread}"
+        return f"{self.mean:.2f}{spread}{'' if self.is_converged else ' (!)'}"
+
+
+@dataclass(frozen=True)
+class Difference:
+    """What one variant has over another, over pairs of runs with the same seed and data."""
+
+    before: Cell
+    after: Cell
+    differences: tuple[float, ...]
+    p: float | None  # two-sided paired t-test; none: too few pairs
+
+    @property
+    def gain(self) -> float:
+        """The mean difference."""
+        return self.after.mean - self.before.mean
+
+    @property
+    def reduction(self) -> float:
+        """By how many percent the error is less, the paper's relative error reduction."""
+        return 100 * self.gain / (100 - self.before.mean)
+
+    @property
+    def spread(self) -> float:
+        """Standard deviation of the difference; infinite for one pair."""
+        return stdev(self.differences) if len(self.differences) > 1 else float("inf")
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether a conclusion may be drawn: the difference is larger than its spread."""
+        return abs(self.gain) > self.spread
 
 
 @dataclass(frozen=True)
 class Results:
     """The results of all runs."""
 
-    runs: Sequence[Mapping[str, Any]]
-    tunings: Sequence[Mapping[str, Any]]
+    runs: Sequence[Result]
+    tunings: Sequence[Result]
 
     @staticmethod
     def read(folder: Path, bilm_sha256: str) -> "Results":
@@ -57,48 +91,108 @@ class Results:
                 log.warning("%s was made with %s; it is left out", result["key"], problem)
             else:
                 kept.append(result)
-        runs = sorted((each for each in kept if "studied" in each), key=lambda run: run["seed"])
+        runs = [each for each in kept if "studied" in each]
+        runs.sort(key=lambda run: (run["seed"], run["fold"]))
         return Results(runs, [each for each in kept if "text" in each])
 
-    def of(self, task: str, variant: str) -> list[Mapping[str, Any]]:
-        """The runs of a task's variant, by seed."""
-        return [run for run in self.runs if (run["studied"], run["variant"]) == (task, variant)]
+    def choices(self) -> dict[tuple[str, str], int]:
+        """The settings with the best dev score of seed 1, where all of a side have been run."""
+        chosen: dict[tuple[str, str], int] = {}
+        for task, studied in STUDIED.items():
+            for side in SIDES:
+                scores = [self.dev_of_try(task, side, k) for k in range(len(studied.tried))]
+                known = [score for score in scores if score is not None]
+                if len(known) == len(scores):
+                    chosen[task, side] = known.index(max(known))
+        return chosen
+
+    def dev_of_try(self, task: str, side: str, tried: int) -> float | None:
+        """The dev score of seed 1 with some settings, the mean over folds."""
+        runs = [run for run in self._all(task, side) if run["tried"] == tried and run["seed"] == 1]
+        if len({run["fold"] for run in runs}) < STUDIED[task].n_folds:
+            return None
+        return mean(run["scores"][run["metric"]] for run in runs)
+
+    def of(self, task: str, variant: str) -> list[Result]:
+        """The runs of a task's variant with the chosen settings, by seed and fold."""
+        chosen = self.choices().get((task, VARIANTS[variant].side), 0)
+        return [run for run in self._all(task, variant) if run["tried"] == chosen]
 
     def cell(
-        self, task: str, variant: str, part: str = "scores", seeds: Container[int] | None = None
+        self,
+        task: str,
+        variant: str,
+        part: str = "test_scores",
+        seeds: Container[int] | None = None,
     ) -> Cell | None:
-        """The metric of a task's variant; `part` may be `test_scores`, `seeds` some of all."""
-        runs = [
-            run
-            for run in self.of(task, variant)
-            if run.get(part) and (seeds is None or run["seed"] in seeds)
+        """The metric of a task's variant by seed, the mean over folds; `scores` is of dev data."""
+        runs = [run for run in self.of(task, variant) if seeds is None or run["seed"] in seeds]
+        by_seed: dict[int, list[float]] = {}
+        for run in runs:
+            by_seed.setdefault(run["seed"], []).append(run[part][run["metric"]])
+        n_folds = STUDIED[task].n_folds
+        whole = [mean(scores) for scores in by_seed.values() if len(scores) == n_folds]
+        return Cell(tuple(whole), all(map(is_converged, runs))) if whole else None
+
+    def difference(
+        self, task: str, before: str, after: str, part: str = "test_scores"
+    ) -> Difference | None:
+        """Of runs of two variants with the same seed and fold."""
+        scores = [
+            {(run["seed"], run["fold"]): run[part][run["metric"]] for run in self.of(task, variant)}
+            for variant in (before, after)
         ]
-        return Cell(tuple(run[part][run["metric"]] for run in runs)) if runs else None
+        pairs = [(scores[0][key], scores[1][key]) for key in scores[0] if key in scores[1]]
+        seeds = {seed for seed, _ in scores[0].keys() & scores[1].keys()}
+        cells = [self.cell(task, variant, part, seeds) for variant in (before, after)]
+        if cells[0] is None or cells[1] is None:
+            return None
+        differences = tuple(b - a for a, b in pairs)
+        p = None
+        if len(pairs) > 1 and stdev(differences) > 0:
+            p = float(ttest_rel(*zip(*pairs, strict=True)).pvalue)
+        return Difference(cells[0], cells[1], differences, p)
 
     def metric(self, task: str) -> str:
         """By its name."""
         return next((str(run["metric"]) for run in self.runs if run["studied"] == task), "")
 
-    def tuning(self, text: str) -> Mapping[str, Any] | None:
+    def tuning(self, text: str) -> Result | None:
         """How the biLM was tuned on a text."""
         return next((each for each in self.tunings if each["text"] == text), None)
 
+    def _all(self, task: str, variant: str) -> list[Result]:
+        """The runs of a task's variant with any settings."""
+        return [run for run in self.runs if (run["studied"], run["variant"]) == (task, variant)]
 
-def _plan(result: Mapping[str, Any]) -> Run:
-    """The run that a result says it is of."""
-    return Run(result["studied"], result["variant"], result["seed"], frozenset())
+
+def is_converged(run: Result) -> bool:
+    """Whether patience ended a run: it was not best in its last epoch."""
+    patience = run["settings"]["train"]["patience"]
+    return bool(run["n_epochs"] - run["best_epoch"] >= patience)
 
 
-def _problem(result: Mapping[str, Any], bilm_sha256: str) -> str | None:
+def _problem(result: Result, bilm_sha256: str) -> str | None:
     """Why a result is not one of the study as it is now, if so."""
     is_run = "studied" in result
-    if is_run and not _plan(result).is_made_by(result):
+    if is_run and not _is_planned(result):
         return "other settings"
     # What has weights of its own says so in its variant's title.
     is_of_one_bilm = not is_run or _has_this_bilm(result["variant"])
     if is_of_one_bilm and result["started_from"] != bilm_sha256:
         return f"another biLM, {result['started_from'][:16]}"
     return None
+
+
+def _is_planned(result: Result) -> bool:
+    """Whether the run that a result says it is of has these settings now."""
+    if result["studied"] not in STUDIED or result["variant"] not in VARIANTS:
+        return False
+    tried = result.get("tried", 0)
+    if tried >= len(STUDIED[result["studied"]].tried):
+        return False
+    names = ("studied", "variant", "tried", "seed", "fold")
+    return Run(*(result.get(name, 0) for name in names)).is_made_by(result)
 
 
 def _has_this_bilm(variant: str) -> bool:

@@ -1,9 +1,11 @@
 """Run the plan of the study, one run after the other, by the function that `elmo train` calls.
 
-In: runs, the paths of data and vectors, a folder. Out: `DIR/runs/KEY.json` for each finished run. A
-run with such a file, of the same settings and biLM, is not run again; a killed run resumes from its
-checkpoints in `DIR/work/KEY`. The biLM's layers are cached in `DIR/cache`. Several processes may
-work on one folder, each on other runs.
+In: a plan, the paths of data and vectors, a folder. Out: `DIR/runs/KEY.json` for each finished run,
+with its scores, all its epochs, its settings and where it was run. The plan is made anew after each
+run, as the settings of later runs depend on the dev scores of earlier ones. A run with such a file,
+of the same settings and biLM, is not run again; a killed run resumes from its checkpoints in
+`DIR/work/KEY`. The biLM's layers are cached in `DIR/cache`. Several processes may work on one
+folder, each on other runs.
 """
 
 import hashlib
@@ -14,7 +16,7 @@ import shutil
 import signal
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -23,8 +25,19 @@ from types import FrameType
 from typing import Any
 
 import elmo
+from benchmarks.environment import describe_environment
 from benchmarks.study.parts import find_part
-from benchmarks.study.plan import STUDIED, VARIANTS, Run, StudiedTask, Variant
+from benchmarks.study.plan import (
+    STUDIED,
+    VARIANTS,
+    VERSION,
+    Choices,
+    Run,
+    StudiedTask,
+    Variant,
+    make_runs,
+)
+from benchmarks.study.results import Results
 from benchmarks.study.weights import find_weights
 from elmo.api import Elmo
 from elmo.errors import ConfigError, ElmoError
@@ -32,7 +45,7 @@ from elmo.files.atomic import write_json
 from elmo.files.locks import exclusive
 from elmo.models import ENGLISH
 from elmo.models.identity import model_hash
-from elmo.tasks import TASKS, find_task
+from elmo.tasks import find_task
 from elmo.tasks.config import read_config
 from elmo.tasks.saved import open_task
 from elmo.tasks.train import train_task
@@ -73,9 +86,13 @@ class StudyPaths:
             return self.bilm_sha256
         return model_hash(Elmo.load(self.find_bilm(variant)).bilm)
 
-    def find(self, name: str) -> Path:
+    def find(self, name: str, fold: int = 0) -> Path:
         """A data file, or a part of one."""
-        return find_part(name, self.data, self.out / "data")
+        return find_part(name.format(fold=fold), self.data, self.out / "data")
+
+    def choices(self) -> Choices:
+        """The settings that the runs made so far have chosen."""
+        return Results.read(self.out, self.bilm_sha256).choices()
 
     def result(self, key: str) -> Path:
         """The file of a finished run."""
@@ -121,32 +138,42 @@ class Stopped(KeyboardInterrupt):
     """A signal or the end of `--max-minutes`."""
 
 
+Plan = Callable[[Choices], Sequence[Run]]
+
+
 def run_all(
-    runs: Sequence[Run],
     paths: StudyPaths,
     max_minutes: float | None = None,
+    plan: Plan = make_runs,
     studied: Mapping[str, StudiedTask] = STUDIED,
 ) -> list[str]:
     """Run what is not finished; returns the keys of failed runs."""
     failed: list[str] = []
-    present = [run for run in runs if run.task in studied and studied[run.task].task in TASKS]
-    for task in sorted({run.task for run in runs} - {run.task for run in present}):
-        log.warning("%s: no such task in this version; its runs are skipped", task)
     try:
         with _stopping(max_minutes):
-            for run in present:
-                with paths.claim(run.key) as is_ours:
-                    if not is_ours or paths.has(run):
-                        continue
-                    log.info("%s, about %.0f minutes", run.key, run.minutes)
-                    try:
-                        make(run, paths, studied[run.task])
-                    except ElmoError as error:
-                        log.error("%s failed: %s", run.key, error)
-                        failed.append(run.key)
+            while _run_next(plan(paths.choices()), paths, studied, failed):
+                pass
     except Stopped:
         log.info("stopped; run the same command to resume")
     return failed
+
+
+def _run_next(
+    runs: Sequence[Run], paths: StudyPaths, studied: Mapping[str, StudiedTask], failed: list[str]
+) -> bool:
+    """Make the first run that is neither finished nor begun by another process, if there is one."""
+    for run in runs:
+        with paths.claim(run.key) as is_ours:
+            if not is_ours or run.key in failed or paths.has(run):
+                continue
+            log.info("%s, about %.0f minutes", run.key, run.minutes)
+            try:
+                make(run, paths, studied[run.task])
+            except ElmoError as error:
+                log.error("%s failed: %s", run.key, error)
+                failed.append(run.key)
+            return True
+    return False
 
 
 def make(run: Run, paths: StudyPaths, studied: StudiedTask) -> None:
@@ -158,8 +185,8 @@ def make(run: Run, paths: StudyPaths, studied: StudiedTask) -> None:
     result = train_task(
         task,
         config,
-        paths.find(studied.train),
-        paths.find(studied.dev),
+        paths.find(studied.train, run.fold),
+        paths.find(studied.dev, run.fold),
         work,
         bilm=bilm,
         static=paths.glove if variant.has_glove else None,
@@ -169,19 +196,22 @@ def make(run: Run, paths: StudyPaths, studied: StudiedTask) -> None:
         raise Stopped
     trained = open_task(work)
     measured = {
-        name: trained.measure(trained.read(paths.find(name)))
+        name: trained.measure(trained.read(paths.find(name, run.fold)))
         for name in (studied.test, *studied.also)
-        if name is not None
     }
-    test_scores = None if studied.test is None else measured.pop(studied.test)
+    test_scores = measured.pop(studied.test)
     more = {
+        "plan": VERSION,
         "studied": run.task,
         "variant": run.variant,
+        "tried": run.tried,
+        "fold": run.fold,
         "sets": list(run.sets),
         "test_scores": test_scores,
         "also": measured,
         "started_from": paths.started_from(variant),
         "version": elmo.__version__,
+        "environment": describe_environment(),
     }
     write_result(paths.result(run.key), {"key": run.key, **result, **more})
     shutil.rmtree(work.parent)  # model and checkpoints, which the tables do not need
@@ -210,6 +240,7 @@ def tune(studied: StudiedTask, paths: StudyPaths) -> Path:
             "after": asdict(tuned.after),
             "started_from": paths.bilm_sha256,
             "version": elmo.__version__,
+            "environment": describe_environment(),
         }
         write_result(paths.result(key), result)
     return model

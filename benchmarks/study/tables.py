@@ -1,6 +1,7 @@
 """Results as the paper's tables, in Markdown, beside what the paper has.
 
-In: `Results`. Out: for each table its lines; a table of which nothing was run has none.
+In: `Results`. Out: for each table its lines; a table of which nothing was run has none. Scores are
+of test data unless said otherwise.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,14 +13,15 @@ from benchmarks.study.plan import (
     BILMS,
     LAYER_CHOICES,
     PLACES,
+    SEEDS,
     SHARES,
+    SIDES,
     STUDIED,
     TABLE1_TASKS,
     VARIANTS,
-    layered,
     placed,
 )
-from benchmarks.study.results import Cell, Results
+from benchmarks.study.results import Cell, Difference, Results, is_converged
 
 NOTHING = "–"  # noqa: RUF001
 
@@ -37,26 +39,30 @@ def shown(cell: Cell | None) -> str:
     return NOTHING if cell is None else str(cell)
 
 
-def gain(before: float, after: float) -> tuple[float, float]:
-    """The absolute gain, and by how many percent the error has become less."""
-    return after - before, 100 * (after - before) / (100 - before)
-
-
-def _gain_shown(before: Cell | None, after: Cell | None) -> str:
-    if before is None or after is None:
+def gain_shown(difference: Difference | None) -> str:
+    """The gain and its spread, and the relative error reduction."""
+    if difference is None:
         return NOTHING
-    absolute, relative = gain(before.mean, after.mean)
-    return f"{absolute:+z.2f} / {relative:z.1f} %"  # z: what rounds to zero has no sign
+    spread = f" ± {difference.spread:.2f}" if len(difference.differences) > 1 else ""
+    # z: what rounds to zero has no sign
+    return f"{difference.gain:+z.2f}{spread} / {difference.reduction:z.1f} %"
 
 
-def table_1(results: Results, part: str) -> list[str]:
-    """All tasks without and with ELMo; `part` says on which data."""
+def p_shown(difference: Difference | None) -> str:
+    """The p-value of a paired t-test."""
+    if difference is None or difference.p is None:
+        return NOTHING
+    return "< 0.001" if difference.p < 0.001 else f"{difference.p:.3f}"
+
+
+def table_1(results: Results) -> list[str]:
+    """All tasks without and with ELMo, test data first."""
     rows = []
     for task in TABLE1_TASKS:
-        before, after = (results.cell(task, v, part) for v in ("baseline", "elmo"))
+        before, after = (results.cell(task, side) for side in SIDES)
         if before is None and after is None:
             continue
-        n_seeds = [len(cell.values) if cell else 0 for cell in (before, after)]
+        difference = results.difference(task, *SIDES)
         theirs = TABLE_1[STUDIED[task].task]
         rows.append(
             [
@@ -64,14 +70,72 @@ def table_1(results: Results, part: str) -> list[str]:
                 results.metric(task),
                 shown(before),
                 shown(after),
-                _gain_shown(before, after),
+                gain_shown(difference),
+                p_shown(difference),
+                " -> ".join(shown(results.cell(task, side, "scores")) for side in SIDES),
                 f"{theirs[0]:g} -> {theirs[1]:g}",
                 f"{theirs[1] - theirs[0]:+.1f} / {theirs[2]:g} %",
-                " / ".join(map(str, n_seeds)),
+                _seeds_shown(task, difference),
             ]
         )
-    header = ["task", "score", "no ELMo", "ELMo", "gain / error reduction"]
+    header = ["task", "score", "no ELMo", "ELMo", "gain / error reduction", "p", "dev data"]
     return markdown([*header, "paper, test data", "its gain / error reduction", "seeds"], rows)
+
+
+def _seeds_shown(task: str, difference: Difference | None) -> str:
+    n_folds = STUDIED[task].n_folds
+    n_seeds = 0 if difference is None else len(difference.before.values)
+    missing = "" if n_seeds >= len(SEEDS[task]) else f" of {len(SEEDS[task])}"
+    return f"{n_seeds}{missing}" + (f", {n_folds} folds" if n_folds > 1 else "")
+
+
+def summary(results: Results) -> list[str]:
+    """What holds and what does not, against the paper; of test data."""
+    groups: dict[str, list[str]] = {"reached": [], "less": [], "behind": [], "unclear": []}
+    for task in TABLE1_TASKS:
+        difference = results.difference(task, *SIDES)
+        if difference is None:
+            continue
+        paper = TABLE_1[STUDIED[task].task][2]
+        told = f"{STUDIED[task].title} ({difference.reduction:z.1f} %, paper {paper:g} %)"
+        if not difference.is_clear:
+            groups["unclear"].append(told)
+        elif difference.gain < 0:
+            groups["behind"].append(told)
+        else:
+            groups["reached" if difference.reduction >= paper else "less"].append(told)
+    sentences = {
+        "unclear": "No conclusion, as the difference is not larger than its spread",
+        "behind": "ELMo is worse",
+        "less": "ELMo is better, but reduces the error by less than in the paper",
+        "reached": "ELMo reduces the error by at least as much as in the paper",
+    }
+    return [
+        f"- {sentences[name]}: {'; '.join(groups[name])}." for name in sentences if groups[name]
+    ]
+
+
+def tries(results: Results) -> list[str]:
+    """The settings tried on each side, and their dev scores with seed 1; the chosen are bold."""
+    rows = []
+    chosen = results.choices()
+    for task in TABLE1_TASKS:
+        for number, sets in enumerate(STUDIED[task].tried):
+            scores = []
+            for side in SIDES:
+                score = results.dev_of_try(task, side, number)
+                mark = "**" if chosen.get((task, side)) == number else ""
+                scores.append(NOTHING if score is None else f"{mark}{score:.2f}{mark}")
+            if scores != [NOTHING, NOTHING]:
+                listed = " ".join(f"`{entry}`" for entry in sets) or "defaults of the task"
+                rows.append([STUDIED[task].title, listed, *scores])
+    return markdown(["task", "settings", "no ELMo", "ELMo"], rows)
+
+
+def not_converged(results: Results) -> list[str]:
+    """Runs that patience did not end, which (!) marks in the tables."""
+    keys = [run["key"] for run in results.runs if not is_converged(run)]
+    return [f"- `{key}`" for key in keys]
 
 
 def further_data(results: Results) -> list[str]:
@@ -80,21 +144,20 @@ def further_data(results: Results) -> list[str]:
     for task in TABLE1_TASKS:
         for name in STUDIED[task].also:
             cells = []
-            for variant in ("baseline", "elmo"):
-                runs = [run for run in results.of(task, variant) if name in run.get("also", {})]
+            for side in SIDES:
+                runs = [run for run in results.of(task, side) if name in run["also"]]
                 values = tuple(run["also"][name][run["metric"]] for run in runs)
                 cells.append(Cell(values) if values else None)
             if any(cells):
-                gained = _gain_shown(*cells)
-                rows.append([STUDIED[task].title, f"`{name}`", *map(shown, cells), gained])
-    return markdown(["trained on", "tested on", "no ELMo", "ELMo", "gain / error reduction"], rows)
+                rows.append([STUDIED[task].title, f"`{name}`", *map(shown, cells)])
+    return markdown(["trained on", "tested on", "no ELMo", "ELMo"], rows)
 
 
 def table_2(results: Results) -> list[str]:
-    """Which layers, on dev data."""
+    """Which layers."""
     rows = []
     for task, studied in STUDIED.items():
-        cells = [results.cell(task, layered(task, choice)) for choice in LAYER_CHOICES]
+        cells = [results.cell(task, choice) for choice in LAYER_CHOICES]
         if any(cells[1:3]):  # the others are Table 1's too
             rows.append([studied.title, *map(shown, cells)])
             rows += _theirs(TABLE_2.get(studied.task), LAYER_CHOICES)
@@ -102,7 +165,7 @@ def table_2(results: Results) -> list[str]:
 
 
 def table_3(results: Results) -> list[str]:
-    """Where ELMo stands, on dev data."""
+    """Where ELMo stands."""
     rows = []
     for task, studied in STUDIED.items():
         variants = [placed(task, place) for place in PLACES]
@@ -114,18 +177,13 @@ def table_3(results: Results) -> list[str]:
 
 
 def _theirs(scores: Mapping[str, float] | None, columns: Sequence[str]) -> list[list[str]]:
-    """The paper's row, if it has that task."""
-    return [] if scores is None else [["*the paper*", *(f"*{scores[c]:g}*" for c in columns)]]
-
-
-def ablated_tasks(results: Results) -> list[str]:
-    """Those with runs that no other table has."""
-    return [task for task in STUDIED if any(results.of(task, v) for v in ABLATIONS[2:])]
+    """The paper's row, of dev data, if it has that task."""
+    return [] if scores is None else [["*paper, dev*", *(f"*{scores[c]:g}*" for c in columns)]]
 
 
 def ablations(results: Results) -> list[str]:
-    """What ELMo is without its parts, on dev data."""
-    tasks = ablated_tasks(results)
+    """What ELMo is without its parts."""
+    tasks = [task for task in STUDIED if any(results.of(task, v) for v in ABLATIONS[2:])]
     rows = []
     for variant in ABLATIONS if tasks else ():
         cells = [results.cell(task, variant) for task in tasks]
@@ -134,51 +192,47 @@ def ablations(results: Results) -> list[str]:
     return markdown(["", *(STUDIED[task].title for task in tasks)], rows)
 
 
-def shares_run(results: Results, task: str) -> list[tuple[float, Cell | None, Cell | None]]:
-    """The shares of the training data, and the score without and with ELMo."""
-    points = []
-    for share in (*SHARES, 1.0):
-        end = "" if share == 1 else f"-{round(100 * share)}-percent"
-        cells = [results.cell(task, f"{kind}{end}") for kind in ("baseline", "elmo")]
-        points.append((share, cells[0], cells[1]))
-    is_run = any(a or b for _, a, b in points[:-1])
-    return [point for point in points if point[1] or point[2]] if is_run else []
+def of_share(kind: str, share: float) -> str:
+    """The variant of a side with a share of the training data."""
+    return kind if share == 1 else f"{kind}-{round(100 * share)}-percent"
+
+
+def shares_run(results: Results, task: str) -> list[float]:
+    """The shares of the training data that there are scores for."""
+    variants = {share: [of_share(side, share) for side in SIDES] for share in (*SHARES, 1.0)}
+    found = [share for share, both in variants.items() if any(results.of(task, v) for v in both)]
+    return found if found != [1.0] else []
 
 
 def figure_1(results: Results) -> list[str]:
-    """Score by share of the training data, on dev data."""
+    """Score by share of the training data."""
     rows = []
     for task in STUDIED:
-        for share, before, after in shares_run(results, task):
-            sizes = [run["n_train"] for run in results.of(task, _of_share("elmo", share))]
-            n_train = f"{round(mean(sizes)):,}" if sizes else NOTHING
+        for share in shares_run(results, task):
+            variants = [of_share(side, share) for side in SIDES]
+            sizes = [run["n_train"] for run in results.of(task, variants[1])]
             rows.append(
                 [
                     STUDIED[task].title,
                     f"{share:.0%}",
-                    n_train,
-                    shown(before),
-                    shown(after),
-                    _gain_shown(before, after),
+                    f"{round(mean(sizes)):,}" if sizes else NOTHING,
+                    *(shown(results.cell(task, variant)) for variant in variants),
+                    gain_shown(results.difference(task, *variants)),
                 ]
             )
     header = ["task", "training data", "examples", "no ELMo", "ELMo", "gain / error reduction"]
     return markdown(header, rows)
 
 
-def _of_share(kind: str, share: float) -> str:
-    return kind if share == 1 else f"{kind}-{round(100 * share)}-percent"
-
-
 def epochs_to_equal(results: Results) -> list[str]:
     """In which epoch a run with ELMo is as good as the same seed's best without."""
     rows = []
     for task in TABLE1_TASKS:
-        baselines = {run["seed"]: run for run in results.of(task, "baseline")}
+        baselines = {(run["seed"], run["fold"]): run for run in results.of(task, "baseline")}
         pairs = [
-            (baselines[run["seed"]], run)
+            (baselines[run["seed"], run["fold"]], run)
             for run in results.of(task, "elmo")
-            if run["seed"] in baselines
+            if (run["seed"], run["fold"]) in baselines
         ]
         if not pairs:
             continue
@@ -186,7 +240,7 @@ def epochs_to_equal(results: Results) -> list[str]:
         bests = [str(other["best_epoch"]) for other, _ in pairs]
         reached = [NOTHING if first is None else str(first) for first in firsts]
         rows.append([STUDIED[task].title, ", ".join(bests), ", ".join(reached)])
-    header = ["task", "best epoch without ELMo, by seed", "epoch in which ELMo reaches that score"]
+    header = ["task", "best epoch without ELMo, by run", "epoch in which ELMo reaches that score"]
     return markdown(header, rows)
 
 
@@ -227,62 +281,48 @@ def finetuning(results: Results) -> list[str]:
     for task, studied in STUDIED.items():
         tuned = results.tuning(studied.text) if studied.text else None
         after = results.cell(task, "tuned")
-        seeds = {run["seed"] for run in results.of(task, "tuned")}
         if tuned is None and after is None:
             continue
         perplexities = NOTHING
         if tuned is not None and tuned["before"] and tuned["after"]:
             perplexities = f"{tuned['before']['mean']:.1f} -> {tuned['after']['mean']:.1f}"
         theirs = PERPLEXITIES[studied.text or ""]
-        without, before = (
-            results.cell(task, variant, seeds=seeds) for variant in ("baseline", "elmo")
-        )
+        difference = results.difference(task, "elmo", "tuned")
         rows.append(
             [
                 studied.title,
                 perplexities,
                 f"{theirs[0]:g} -> {theirs[1]:g}",
-                *map(shown, (without, before, after)),
-                _gain_shown(without, before),
-                _gain_shown(without, after),
+                shown(results.cell(task, "elmo")),
+                shown(after),
+                gain_shown(difference),
+                p_shown(difference),
             ]
         )
-    header = ["task", "perplexity", "in the paper", "no ELMo", "ELMo", "fine-tuned ELMo"]
-    return markdown([*header, "gain / error reduction by ELMo", "by fine-tuned ELMo"], rows)
+    header = ["task", "perplexity", "in the paper", "ELMo", "fine-tuned ELMo"]
+    return markdown([*header, "gain / error reduction", "p"], rows)
 
 
 def bilms(results: Results) -> list[str]:
-    """What the package's biLM brought at each of its states; all of the same seeds."""
-    rows = []
-    *earlier, _ = BILMS
-    for task in TABLE1_TASKS:
-        seeds = {run["seed"] for variant in earlier for run in results.of(task, variant)}
-        without, *cells = (results.cell(task, v, seeds=seeds) for v in ("baseline", *BILMS))
-        if seeds:
-            gains = [f"{c} ({_gain_shown(without, c)})" if c else NOTHING for c in cells]
-            rows.append([STUDIED[task].title, shown(without), *gains])
-    columns = [f"ELMo, perplexity {perplexity:g}" for perplexity in BILMS.values()]
-    return markdown(["task", "no ELMo", *columns], rows)
-
-
-def longer(results: Results) -> list[str]:
-    """The baseline with twice the epochs that ELMo has, with the same seeds as it."""
+    """What earlier biLMs of the package bring."""
     rows = []
     for task in TABLE1_TASKS:
-        seeds = {run["seed"] for run in results.of(task, "baseline-longer")}
-        variants = ("baseline", "baseline-longer", "elmo")
-        without, prolonged, with_elmo = (results.cell(task, v, seeds=seeds) for v in variants)
-        if prolonged:
-            gained = f"{shown(with_elmo)} ({_gain_shown(prolonged, with_elmo)})"
-            rows.append([STUDIED[task].title, shown(without), shown(prolonged), gained])
-    return markdown(["task", "no ELMo", "no ELMo, twice the epochs", "ELMo"], rows)
+        if not any(results.of(task, variant) for variant in BILMS[:-1]):
+            continue
+        for variant in BILMS:
+            difference = results.difference(task, "baseline", variant)
+            score = shown(results.cell(task, variant))
+            rows.append(
+                [STUDIED[task].title, VARIANTS[variant].title, score, gain_shown(difference)]
+            )
+    return markdown(["task", "biLM", "score", "gain / error reduction"], rows)
 
 
 def settings_of_runs(results: Results) -> list[str]:
     """What was run, and how long it took."""
     rows = []
     for task in TABLE1_TASKS:
-        runs = results.of(task, "baseline") + results.of(task, "elmo")
+        runs = [run for side in SIDES for run in results.of(task, side)]
         if not runs:
             continue
         studied = STUDIED[task]
@@ -291,9 +331,8 @@ def settings_of_runs(results: Results) -> list[str]:
                 studied.title,
                 f"{runs[0]['n_train']:,} / {runs[0]['n_dev']:,}",
                 " ".join(f"`{entry}`" for entry in studied.sets),
-                f"{studied.n_epochs}, {studied.patience}",
+                str(studied.patience),
                 f"{mean(run['seconds'] for run in runs) / 60:.1f}",
             ]
         )
-    header = ["task", "train / dev examples", "settings", "maximum epochs, patience", "minutes"]
-    return markdown(header, rows)
+    return markdown(["task", "train / dev examples", "settings", "patience", "minutes"], rows)

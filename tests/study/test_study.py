@@ -10,13 +10,14 @@ import pytest
 
 from benchmarks.study import runner
 from benchmarks.study.plan import (
-    RUNS,
+    SEEDS,
+    SIDES,
     STUDIED,
+    TABLE1_TASKS,
     TABLES,
     VARIANTS,
     Run,
     StudiedTask,
-    layered,
     make_runs,
 )
 from benchmarks.study.results import Results
@@ -26,11 +27,12 @@ from elmo.tasks import find_task
 from elmo.tasks.config import read_config
 from tests.tasks.tiny_tasks import NAMES, SMALL_TAGGER, as_columns
 
-STORED = sorted((REPOSITORY / "docs" / "results" / "runs").glob("*-[0-9].json"))
 TRAIN, DEV = "ner/wnut17/train.conll", "ner/wnut17/dev.conll"
 TINY = StudiedTask(
-    *("ner", "tiny", TRAIN, DEV, DEV, ("elmo.place=input",), 2, 2, 1), also=(TRAIN,), text="wnut"
+    *("ner", "tiny", TRAIN, DEV, DEV, ("elmo.place=input",), 2, 1), also=(TRAIN,), text="wnut"
 )
+FIRST = {(task, side): 0 for task in STUDIED for side in SIDES}
+RUNS = make_runs(FIRST)
 
 
 # The plan
@@ -40,14 +42,41 @@ def test_every_run_is_planned_once_and_every_table_has_some():
     assert len({run.key for run in RUNS}) == len(RUNS)
     for table in TABLES:
         assert any(table in run.tables for run in RUNS)
-    assert make_runs() == RUNS
 
 
-def test_the_first_runs_say_for_every_task_what_elmo_brings():
-    first = RUNS[: 2 * len(STUDIED)]
-    assert {(run.task, run.variant) for run in first} == {
-        (task, variant) for task in STUDIED for variant in ("baseline", "elmo")
+def test_before_anything_is_run_both_sides_try_the_same_settings():
+    tries = [(run.task, run.variant, run.tried, run.seed) for run in make_runs({})]
+    expected = {
+        (task, side, tried, 1)
+        for task in TABLE1_TASKS
+        for side in SIDES
+        for tried in range(len(STUDIED[task].tried))
     }
+    assert set(tries) == expected
+
+
+def test_later_runs_have_the_settings_that_were_chosen():
+    runs = make_runs({("sick", "elmo"): 1, ("sick", "baseline"): 0})
+    later = [run for run in runs if run.task == "sick" and run.seed > 1]
+    assert {(VARIANTS[run.variant].side, run.tried) for run in later} == {
+        ("elmo", 1),
+        ("baseline", 0),
+    }
+
+
+def test_table_1_has_all_seeds_and_folds_of_both_sides():
+    for task in TABLE1_TASKS:
+        found = {
+            (run.variant, run.seed, run.fold)
+            for run in RUNS
+            if run.task == task and "table1" in run.tables and run.tried == 0
+        }
+        assert found == {
+            (side, seed, fold)
+            for side in SIDES
+            for seed in SEEDS[task]
+            for fold in STUDIED[task].folds
+        }
 
 
 def test_the_plan_fits_twelve_hours_of_two_cores():
@@ -59,19 +88,14 @@ def test_the_settings_of_a_run_are_ones_that_its_task_has(run):
     variant, task = VARIANTS[run.variant], find_task(STUDIED[run.task].task)
     config = read_config(task.defaults(), None, run.sets, has_elmo=variant.has_elmo)
     assert (config.elmo is not None) == variant.has_elmo
+    assert config.train.patience is not None
     assert config.train.seed == run.seed
     assert config.train.train_fraction == pytest.approx(variant.share)
 
 
-@pytest.mark.parametrize("path", STORED, ids=lambda path: path.stem)
-def test_a_stored_result_is_of_its_run_by_the_setting_names_of_now(path):
-    result = json.loads(path.read_text(encoding="utf-8"))
-    assert Run(result["studied"], result["variant"], result["seed"], frozenset()).is_made_by(result)
-
-
 @pytest.mark.parametrize("task", STUDIED)
 def test_the_small_penalty_is_what_table_2_says(task):
-    run = Run(task, layered(task, "lambda-small"), 1, frozenset())
+    run = Run(task, "elmo", 0, 1)
     config = read_config(find_task(STUDIED[task].task).defaults(), None, run.sets)
     assert config.elmo.penalty == pytest.approx(0.001)
 
@@ -81,7 +105,8 @@ def test_runs_of_a_task_with_the_same_settings_are_planned_once():
     for run in RUNS:
         variant, task = VARIANTS[run.variant], find_task(STUDIED[run.task].task)
         config = read_config(task.defaults(), None, run.sets, has_elmo=variant.has_elmo)
-        identity = (run.task, repr(config), variant.has_glove, variant.is_tuned, variant.weights)
+        identity = (run.task, run.fold, repr(config))
+        identity += (variant.has_glove, variant.is_tuned, variant.weights)
         assert seen.setdefault(identity, run.key) == run.key
 
 
@@ -89,7 +114,7 @@ def test_the_data_of_the_plan_is_there(shared, tmp_path):
     for studied in STUDIED.values():
         for name in (studied.train, studied.dev, studied.test, *studied.also):
             paths = StudyPaths(shared / "data", tmp_path)
-            assert name is None or paths.find(name).exists()
+            assert all(paths.find(name, fold).exists() for fold in studied.folds)
 
 
 # The runner
@@ -114,14 +139,19 @@ def tiny_run(variant, seed=1, n_epochs=2):
             "train.patience=none",
         )
 
-    return Tiny("ner", variant, seed, frozenset({"table1"}))
+    return Tiny("ner", variant, 0, seed, 0, frozenset({"table1"}))
+
+
+def run_tiny(runs, paths, studied=TINY, **more):
+    """Run these and no others."""
+    return run_all(paths, plan=lambda choices: runs, studied={"ner": studied}, **more)
 
 
 def test_a_run_leaves_one_file_and_is_not_made_again(paths):
     runs = [tiny_run("baseline"), tiny_run("elmo")]
-    assert run_all(runs, paths, studied={"ner": TINY}) == []
+    assert run_tiny(runs, paths) == []
     files = sorted((paths.out / "runs").iterdir())
-    assert [path.name for path in files] == ["ner-baseline-1.json", "ner-elmo-1.json"]
+    assert [path.name for path in files] == ["ner-baseline-0-1.json", "ner-elmo-0-1.json"]
     baseline, elmo = (json.loads(path.read_text()) for path in files)
     assert baseline["bilm_sha256"] is None
     assert len(elmo["bilm_sha256"]) == 64
@@ -129,17 +159,19 @@ def test_a_run_leaves_one_file_and_is_not_made_again(paths):
     assert elmo["also"][TRAIN] == pytest.approx(elmo["scores"])
     for result in (baseline, elmo):
         assert {"task", "variant", "settings", "seed", "scores", "seconds"} <= set(result)
+        assert len(result["curve"]) == result["n_epochs"] == 2
+        assert {"commit", "cpu", "threads", "torch"} <= set(result["environment"])
     assert not list((paths.out / "work").iterdir())
     before = [path.stat().st_mtime_ns for path in files]
-    run_all(runs, paths, studied={"ner": TINY})
+    run_tiny(runs, paths)
     assert [path.stat().st_mtime_ns for path in files] == before
 
 
 def test_a_run_with_another_bilm_is_made_anew_and_one_without_is_not(paths, other_bilm_folder):
     runs = [tiny_run("baseline"), tiny_run("elmo")]
-    run_all(runs, paths, studied={"ner": TINY})
+    run_tiny(runs, paths)
     first = {run.variant: json.loads(paths.result(run.key).read_text()) for run in runs}
-    run_all(runs, replace(paths, bilm=other_bilm_folder), studied={"ner": TINY})
+    run_tiny(runs, replace(paths, bilm=other_bilm_folder))
     then = {run.variant: json.loads(paths.result(run.key).read_text()) for run in runs}
     assert then["baseline"] == first["baseline"]
     assert then["elmo"]["bilm_sha256"] != first["elmo"]["bilm_sha256"]
@@ -151,10 +183,10 @@ def test_a_run_with_other_settings_is_made_anew_whatever_was_begun(paths, caplog
     handler = StopAfter(epoch=1)
     trainer_log = logging.getLogger("elmo.training.loop")
     trainer_log.addHandler(handler)
-    run_all([five], paths, studied={"ner": TINY})
+    run_tiny([five], paths)
     trainer_log.removeHandler(handler)
     for run, n_epochs in ((two, 2), (five, 5)):
-        assert run_all([run], paths, studied={"ner": TINY}) == []
+        assert run_tiny([run], paths) == []
         assert json.loads(paths.result(run.key).read_text())["n_epochs"] == n_epochs
     assert not list((paths.out / "work").iterdir())
 
@@ -163,9 +195,9 @@ def test_a_run_that_another_process_has_in_hand_is_left_to_it(paths):
     run = tiny_run("baseline")
     with paths.claim(run.key) as is_ours:
         assert is_ours
-        run_all([run], paths, studied={"ner": TINY})
+        run_tiny([run], paths)
     assert not paths.result(run.key).exists()
-    run_all([run], paths, studied={"ner": TINY})
+    run_tiny([run], paths)
     assert paths.result(run.key).exists()
 
 
@@ -186,25 +218,25 @@ def test_a_run_that_was_stopped_goes_on_to_the_same_end(paths, tmp_path, caplog)
     run, handler = tiny_run("baseline", n_epochs=5), StopAfter(epoch=2)
     trainer_log = logging.getLogger("elmo.training.loop")
     trainer_log.addHandler(handler)
-    assert run_all([run, tiny_run("elmo")], paths, studied={"ner": TINY}) == []
+    assert run_tiny([run, tiny_run("elmo")], paths) == []
     trainer_log.removeHandler(handler)
     assert not list(paths.out.glob("runs/*"))
     assert list(paths.out.glob("work/*/*/checkpoints/*"))
-    assert run_all([run], paths, studied={"ner": TINY}) == []
+    assert run_tiny([run], paths) == []
     whole = StudyPaths(paths.data, tmp_path / "whole", bilm=paths.bilm)
-    run_all([run], whole, studied={"ner": TINY})
+    run_tiny([run], whole)
     curves = [json.loads(p.result(run.key).read_text())["curve"] for p in (paths, whole)]
     assert len(curves[0]) == 5
     assert curves[0] == curves[1]
 
 
 def test_a_run_may_have_the_bilm_of_an_earlier_commit(paths):
-    run = tiny_run("perplexity-127")
+    run = tiny_run("perplexity-91")
     commit = f"{VARIANTS[run.variant].weights}^{{commit}}"
     looked = subprocess.run(["git", "-C", REPOSITORY, "cat-file", "-e", commit], check=False)
     if looked.returncode:
         pytest.skip("this clone has no history")
-    assert run_all([run], paths, studied={"ner": TINY}) == []
+    assert run_tiny([run], paths) == []
     result = json.loads(paths.result(run.key).read_text())
     assert result["bilm_sha256"] == result["started_from"] != paths.bilm_sha256
     assert paths.has(run)
@@ -212,27 +244,36 @@ def test_a_run_may_have_the_bilm_of_an_earlier_commit(paths):
 
 def test_a_tuned_bilm_is_made_once_and_its_perplexities_are_a_result(paths):
     runs = [tiny_run("tuned"), tiny_run("tuned", seed=2)]
-    assert run_all(runs, paths, studied={"ner": TINY}) == []
+    assert run_tiny(runs, paths) == []
     made = [json.loads(paths.result(run.key).read_text()) for run in runs]
     hashes = {result["bilm_sha256"] for result in made}
     assert len(hashes) == 1
     results = Results.read(paths.out, paths.bilm_sha256)
     assert results.tuning("wnut")["before"]["mean"] > results.tuning("wnut")["after"]["mean"]
     plain = tiny_run("elmo")
-    run_all([plain], paths, studied={"ner": TINY})
+    run_tiny([plain], paths)
     assert json.loads(paths.result(plain.key).read_text())["bilm_sha256"] not in hashes
 
 
-def test_a_task_that_is_not_there_is_skipped_and_a_failure_does_not_end_the_study(paths, caplog):
-    broken = StudiedTask("ner", "tiny", "absent.conll", "absent.conll", None, TINY.sets, 2, 2, 1)
-    absent = Run("astrology", "elmo", 1, frozenset())
-    assert run_all([absent, tiny_run("baseline")], paths, studied={"ner": broken}) == [
-        "ner-baseline-1"
-    ]
-    assert "astrology: no such task" in caplog.text
-    split = replace(broken, train="wikigold/train.conll")  # of a file that is not there
-    assert run_all([tiny_run("baseline")], paths, studied={"ner": split}) == ["ner-baseline-1"]
-    assert "ner-baseline-1 failed" in caplog.text
+def test_a_failure_does_not_end_the_study(paths, caplog):
+    broken = replace(TINY, train="absent.conll")
+    runs = [tiny_run("baseline"), tiny_run("baseline", seed=2)]
+    assert run_tiny(runs, paths, broken) == ["ner-baseline-0-1", "ner-baseline-0-2"]
+    split = replace(TINY, train="wikigold/0/train.conll")  # of a file that is not there
+    assert run_tiny(runs[:1], paths, split) == ["ner-baseline-0-1"]
+    assert "ner-baseline-0-1 failed" in caplog.text
+
+
+def test_the_plan_is_made_anew_after_each_run(paths):
+    asked = []
+
+    def plan(choices):
+        asked.append(choices)
+        return [tiny_run("baseline"), *([tiny_run("elmo")] if len(asked) > 1 else [])]
+
+    assert run_all(paths, plan=plan, studied={"ner": TINY}) == []
+    assert len(asked) == 3  # before each run, and when none is left
+    assert len(list((paths.out / "runs").iterdir())) == 2
 
 
 def test_the_time_is_up_outside_of_training_too(paths, caplog, monkeypatch):
@@ -240,6 +281,6 @@ def test_the_time_is_up_outside_of_training_too(paths, caplog, monkeypatch):
     # A destructor or a callback of the garbage collector may swallow the first signal.
     monkeypatch.setattr(runner, "SECONDS_BETWEEN_SIGNALS", 0.3)
     # It takes longer than this to open the biLM and train for so many epochs.
-    run_all([tiny_run("elmo", n_epochs=1000)], paths, max_minutes=1e-4, studied={"ner": TINY})
+    run_tiny([tiny_run("elmo", n_epochs=1000)], paths, max_minutes=1e-4)
     assert "run the same command to resume" in caplog.text
     assert not (paths.out / "runs").exists()

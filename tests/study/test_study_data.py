@@ -6,7 +6,8 @@ import subprocess
 
 import pytest
 
-from benchmarks.study.plan import STUDIED, Run
+from benchmarks.study.parts import known_articles, squad_parts, wikigold_part
+from benchmarks.study.plan import Run
 from benchmarks.study.runner import StudyPaths, run_all
 from benchmarks.study.weights import MODEL, find_weights
 from elmo.errors import CheckpointError, DataError
@@ -49,25 +50,22 @@ def test_sick_without_its_column_fails_with_one_line(tmp_path, caplog):
     source = tmp_path / "data" / "research-only" / "sick" / "SICK.txt"
     source.parent.mkdir(parents=True)
     source.write_text("sentence_A\tsentence_B\n", encoding="utf-8")
-    run = Run("sick", "baseline", 1, frozenset({"table1"}))
+    run = Run("sick", "baseline", 0, 1)
     paths = StudyPaths(tmp_path / "data", tmp_path / "out")
-    assert run_all([run], paths, studied=STUDIED) == ["sick-baseline-1"]
+    assert run_all(paths, plan=lambda choices: [run]) == ["sick-baseline-0-1"]
     assert "SICK.txt:1: the columns sentence_A, sentence_B, expected SemEval_set" in caplog.text
 
 
-def test_squads_dev_data_is_split_by_articles(tmp_path):
-    source = tmp_path / "data" / "squad" / "dev.json.xz"
-    source.parent.mkdir(parents=True)
+def test_squads_dev_data_is_split_by_articles_without_those_that_the_bilm_knows(tmp_path):
     articles = [{"title": f"article {k}", "paragraphs": []} for k in range(7)]
-    with lzma.open(source, "wt", encoding="utf-8") as file:
-        json.dump({"version": "1.1", "data": articles}, file)
-    paths = StudyPaths(tmp_path / "data", tmp_path / "out")
-    parts = {
-        part: json.loads(paths.find(f"squad-dev/{part}.json").read_text())
-        for part in ("dev", "test")
-    }
-    assert parts["dev"]["data"] == [articles[2], articles[5]]
-    assert parts["test"]["data"] == [articles[k] for k in (0, 1, 3, 4, 6)]
+    parts = squad_parts(articles, ["article 4", "article 5"])
+    assert parts["dev"] == [articles[2]]
+    assert parts["test"] == [articles[k] for k in (0, 1, 3, 6)]
+    overlap = tmp_path / "overlap.json"
+    with pytest.raises(DataError, match="no such file"):
+        known_articles(overlap)
+    overlap.write_text(json.dumps({"parts": {"squad/dev": {"names": ["article 4"]}}}))
+    assert known_articles(overlap) == ["article 4"]
 
 
 @pytest.mark.parametrize("text", ["[]", "{}", "{"])
@@ -80,23 +78,23 @@ def test_squads_dev_data_in_another_form_fails_with_one_line(tmp_path, text):
         paths.find("squad-dev/dev.json")
 
 
-def test_wikigold_is_split_by_articles(tmp_path):
+def test_every_article_of_wikigold_is_tested_in_one_fold(tmp_path):
     articles = [f"word{k} O\n\nin B-LOC\n" for k in range(20)]
     source = tmp_path / "data" / "ner" / "wikigold.conll"
     source.parent.mkdir(parents=True)
     source.write_text("\n-DOCSTART- O\n\n".join(articles), encoding="utf-8")
     paths = StudyPaths(tmp_path / "data", tmp_path / "out")
-    parts = {
-        part: list(read_columns(paths.find(f"wikigold/{part}.conll")))
-        for part in ("train", "dev", "test")
-    }
-    assert {part: len(sentences) for part, sentences in parts.items()} == {
-        "train": 32,
-        "dev": 4,
-        "test": 4,
-    }
-    words = {sentence[0].fields[0] for sentences in parts.values() for sentence in sentences}
-    assert words == {"in", *(f"word{k}" for k in range(20))}
+    tested = []
+    for fold in range(5):
+        words = {}
+        for part in ("train", "dev", "test"):
+            path = paths.find(f"wikigold/{{fold}}/{part}.conll", fold)
+            words[part] = {tokens[0].fields[0] for tokens in read_columns(path)} - {"in"}
+            assert words[part] == {f"word{k}" for k in range(20) if wikigold_part(k, fold) == part}
+        assert [len(each) for each in words.values()] == [14, 2, 4]
+        assert len(set.union(*words.values())) == 20
+        tested += words["test"]
+    assert sorted(tested) == sorted(f"word{k}" for k in range(20))
 
 
 def test_the_weights_of_a_commit_are_as_they_were_then(tmp_path):

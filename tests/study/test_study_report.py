@@ -8,25 +8,41 @@ from pathlib import Path
 import pytest
 
 from benchmarks.study.__main__ import main
-from benchmarks.study.plan import STUDIED, Run
+from benchmarks.study.plan import STUDIED, VERSION, Run
 from benchmarks.study.results import Cell, Results
-from benchmarks.study.tables import bilms, gain, longer, table_1, table_2
+from benchmarks.study.tables import (
+    bilms,
+    gain_shown,
+    not_converged,
+    summary,
+    table_1,
+    table_2,
+    tries,
+)
 
 BILM = "ab" * 32
+ROOT = Path(__file__).parents[2]
 
 
-def made_up(task, variant, seed, score, metric="f1", **more):
+def made_up(task, variant, seed, score, metric="f1", tried=0, fold=0, **more):
+    run = Run(task, variant, tried, seed, fold)
     result = {
-        "key": f"{task}-{variant}-{seed}",
+        "plan": VERSION,
+        "key": run.key,
         "task": STUDIED[task].task,
         "studied": task,
         "variant": variant,
+        "tried": tried,
         "seed": seed,
-        "sets": Run(task, variant, seed, frozenset()).sets,
+        "fold": fold,
+        "sets": run.sets,
+        "settings": {"train": {"patience": 3}},
         "metric": metric,
-        "scores": {metric: score},
-        "test_scores": {metric: score - 1},
-        "curve": [score - 10, score],
+        "scores": {metric: score + 1},
+        "test_scores": {metric: score},
+        "also": {},
+        "curve": [score - 9, score + 1, score, score, score],
+        "n_epochs": 5,
         "best_epoch": 2,
         "n_train": 100,
         "n_dev": 10,
@@ -41,18 +57,27 @@ def made_up(task, variant, seed, score, metric="f1", **more):
 MIX = {"input": {"weights": [0.2, 0.5, 0.3], "gamma": 1.5}}
 
 
+def write(folder, *runs):
+    (folder / "runs").mkdir(parents=True, exist_ok=True)
+    for run in runs:
+        (folder / "runs" / f"{run['key']}.json").write_text(json.dumps(run))
+
+
 @pytest.fixture
 def results_folder(tmp_path):
-    runs = [
-        made_up("ner", "baseline", 1, 40.0),
-        made_up("ner", "baseline", 2, 42.0),
+    write(
+        tmp_path / "study",
+        *(made_up("ner", "baseline", seed, 39.0 + seed) for seed in (1, 2)),
+        *(made_up("ner", side, 1, 30.0, tried=1) for side in ("baseline", "elmo")),
         made_up("ner", "elmo", 1, 50.0, mixes=MIX),
-        made_up("ner", "elmo", 2, 56.0, mixes=MIX),
+        made_up("ner", "elmo", 2, 53.0, mixes=MIX),
         made_up("ner", "characters", 1, 45.0),
-        made_up("coref", "elmo", 1, 40.0, also={"coref/gap/gap-test.tsv": {"f1": 33.0}}),
         made_up("ner", "tuned", 1, 58.0),
-        *(made_up("nli", v, 1, s) for v, s in (("baseline", 80), ("elmo", 85), ("top", 83))),
-        *(made_up("nli", v, 1, s) for v, s in (("at-input", 84), ("elmo-10-percent", 70))),
+        made_up("ontogum", "elmo", 1, 40.0, also={"coref/gap/gap-test.tsv": {"f1": 33.0}}),
+        *(made_up("nli", v, 1, s, tried=0) for v, s in (("baseline", 80), ("elmo", 85))),
+        *(made_up("nli", v, 1, 70, tried=1) for v in ("baseline", "elmo")),
+        *(made_up("nli", v, 1, s) for v, s in (("top", 83), ("at-input", 84))),
+        made_up("nli", "elmo-10-percent", 1, 70),
         {
             "key": "tune-wnut",
             "text": "wnut",
@@ -61,94 +86,155 @@ def results_folder(tmp_path):
             "after": {"mean": 150.0},
             "started_from": BILM,
         },
-    ]
-    folder = tmp_path / "study" / "runs"
-    folder.mkdir(parents=True)
-    for run in runs:
-        (folder / f"{run['key']}.json").write_text(json.dumps(run))
+    )
     return tmp_path / "study"
 
 
-def test_gains_are_counted_as_in_the_paper():
-    assert gain(81.1, 85.8) == pytest.approx((4.7, 24.9), abs=0.05)
+def test_gains_are_counted_as_in_the_paper(results_folder):
+    difference = Results.read(results_folder, BILM).difference("ner", "baseline", "elmo")
+    # 51.5 - 40.5 = 11 of an error of 59.5; the differences of the two seeds are 10 and 12.
+    assert gain_shown(difference) == "+11.00 ± 1.41 / 18.5 %"
+    assert difference.is_clear
+    assert difference.p == pytest.approx(0.0577, abs=1e-4)  # t = 11 with one degree of freedom
     assert str(Cell((40.0, 42.0))) == "41.00 ± 1.41"
     assert str(Cell((40.0,))) == "40.00"
 
 
-def test_tables_have_means_spreads_and_the_papers_numbers(results_folder):
+def test_test_scores_lead_with_dev_scores_and_the_papers_numbers_beside(results_folder):
     results = Results.read(results_folder, BILM)
-    row = next(line for line in table_1(results, "scores") if "NER" in line)
-    # 53 - 41 = 12 of an error of 59.
-    assert "| 41.00 ± 1.41 | 53.00 ± 4.24 | +12.00 / 20.3 % | 90.15 -> 92.22 |" in row
-    assert row.endswith("| 2 / 2 |")
-    test_row = next(line for line in table_1(results, "test_scores") if "NER" in line)
-    assert "| 40.00 ± 1.41 | 52.00 ± 4.24 |" in test_row
+    row = next(line for line in table_1(results) if "NER" in line)
+    assert "| 40.50 ± 0.71 | 51.50 ± 2.12 | +11.00 ± 1.41 / 18.5 % | 0.058 |" in row
+    assert "| 41.50 ± 0.71 -> 52.50 ± 2.12 | 90.15 -> 92.22 |" in row
+    assert row.endswith("| 2 of 3 |")
     layers = table_2(results)
     assert "80.00 | 83.00 | – | 85.00 |" in layers[2]
     assert "*88.1* | *89.1* | *89.3* | *89.5*" in layers[3]
 
 
-def test_runs_of_other_settings_are_left_out(results_folder, caplog):
-    run = made_up("ner", "elmo", 3, 99.0, sets=["elmo.place=output"])
-    (results_folder / "runs" / f"{run['key']}.json").write_text(json.dumps(run))
-    assert Results.read(results_folder, BILM).cell("ner", "elmo") == Cell((50.0, 56.0))
-    assert "ner-elmo-3 was made with other settings" in caplog.text
+def test_the_settings_with_the_best_dev_score_are_used_on_each_side(results_folder):
+    write(results_folder, made_up("ner", "elmo", 1, 60.0, tried=1))
+    results = Results.read(results_folder, BILM)
+    assert results.choices()["ner", "elmo"] == 1
+    assert results.choices()["ner", "baseline"] == 0
+    assert results.cell("ner", "elmo") == Cell((60.0,))
+    shown = [line for line in tries(results) if "WNUT" in line]
+    assert shown[0].endswith("| **41.00** | 51.00 |")
+    assert shown[1].endswith("| 31.00 | **61.00** |")
+
+
+def test_nothing_is_chosen_before_all_settings_were_tried(results_folder):
+    (results_folder / "runs" / "ner-elmo-1-1.json").unlink()
+    assert ("ner", "elmo") not in Results.read(results_folder, BILM).choices()
+
+
+def test_folds_are_averaged_by_seed_and_paired_one_by_one(tmp_path):
+    for fold in range(5):
+        write(
+            tmp_path,
+            made_up("wikigold", "baseline", 1, 70.0 + fold, fold=fold),
+            made_up("wikigold", "elmo", 1, 75.0 + 2 * fold, fold=fold),
+        )
+    write(tmp_path, made_up("wikigold", "elmo", 2, 99.0))  # four folds are missing
+    results = Results.read(tmp_path, BILM)
+    assert results.cell("wikigold", "elmo") == Cell((79.0,))
+    difference = results.difference("wikigold", "baseline", "elmo")
+    assert difference.differences == (5.0, 6.0, 7.0, 8.0, 9.0)
+    assert difference.p < 0.001
+
+
+def test_a_run_that_patience_did_not_end_is_marked(results_folder):
+    write(results_folder, made_up("ner", "baseline", 2, 41.0, best_epoch=5))
+    results = Results.read(results_folder, BILM)
+    assert str(results.cell("ner", "baseline")) == "40.50 ± 0.71 (!)"
+    assert not_converged(results) == ["- `ner-baseline-0-2`"]
+
+
+def test_the_summary_says_first_what_does_not_hold(results_folder):
+    for seed, scores in ((1, (60, 66)), (2, (60, 61)), (3, (66, 60))):
+        sides = zip(("baseline", "elmo"), scores, strict=True)
+        write(results_folder, *(made_up("sick", side, seed, score) for side, score in sides))
+    write(results_folder, *(made_up("sick", s, 1, 50, tried=1) for s in ("baseline", "elmo")))
+    lines = summary(Results.read(results_folder, BILM))
+    assert lines[0].startswith("- No conclusion")
+    assert "SICK entailment (0.9 %, paper 5.8 %)" in lines[0]
+    assert "SNLI" in lines[0]  # of one seed
+    assert lines[1].startswith("- ELMo is better, but")
+    assert "NER (WNUT 2017) (18.5 %, paper 21 %)" in lines[1]
+
+
+def test_runs_of_other_settings_or_another_plan_are_left_out(results_folder, caplog):
+    write(
+        results_folder,
+        made_up("ner", "elmo", 3, 99.0, sets=["elmo.place=output"]),
+        made_up("sick", "elmo", 1, 99.0, plan=1),
+        {**made_up("ner", "elmo", 1, 99.0), "key": "astrology-elmo-1", "studied": "astrology"},
+    )
+    results = Results.read(results_folder, BILM)
+    assert results.cell("ner", "elmo") == Cell((50.0, 53.0))
+    assert results.cell("sick", "elmo") is None
+    for key in ("ner-elmo-0-3", "sick-elmo-0-1", "astrology-elmo-1"):
+        assert f"{key} was made with other settings" in caplog.text
 
 
 def test_runs_of_another_bilm_are_left_out(results_folder, caplog):
     other = {"started_from": "cd" * 32}
-    runs = [
+    write(
+        results_folder,
         made_up("ner", "elmo", 3, 99.0, **other),
         made_up("ner", "tuned", 2, 99.0, **other),
-        made_up("ner", "perplexity-127", 1, 45.0, **other),  # which it says
-    ]
-    for run in runs:
-        (results_folder / "runs" / f"{run['key']}.json").write_text(json.dumps(run))
+        made_up("ner", "perplexity-91", 1, 45.0, **other),  # which it says
+    )
     tuning = json.loads((results_folder / "runs" / "tune-wnut.json").read_text())
     (results_folder / "runs" / "tune-wnut.json").write_text(json.dumps({**tuning, **other}))
     results = Results.read(results_folder, BILM)
-    assert results.cell("ner", "elmo") == Cell((50.0, 56.0))
+    assert results.cell("ner", "elmo") == Cell((50.0, 53.0))
     assert results.cell("ner", "tuned") == Cell((58.0,))
-    assert results.cell("ner", "perplexity-127") == Cell((45.0,))
     assert results.tuning("wnut") is None
-    for key in ("ner-elmo-3", "ner-tuned-2", "tune-wnut"):
+    for key in ("ner-elmo-0-3", "ner-tuned-0-2", "tune-wnut"):
         assert f"{key} was made with another biLM, cdcdcdcdcdcdcdcd" in caplog.text
-
-
-def test_bilms_are_compared_by_the_seeds_that_all_have(results_folder):
-    run = made_up("ner", "perplexity-127", 1, 45.0)
-    (results_folder / "runs" / f"{run['key']}.json").write_text(json.dumps(run))
-    row = bilms(Results.read(results_folder, BILM))[-1]
-    assert row == (
-        "| NER (WNUT 2017) | 40.00 | 45.00 (+5.00 / 8.3 %) | – | 50.00 (+10.00 / 16.7 %) |"
-    )
+    assert [row.split(" | ")[1:] for row in bilms(results)[2:]] == [
+        ["ELMo of a biLM of perplexity 91.2", "45.00", "+5.00 / 8.3 % |"],
+        ["ELMo of a biLM of perplexity 76.0", "–", "– |"],
+        ["ELMo", "51.50 ± 2.12", "+11.00 ± 1.41 / 18.5 % |"],
+    ]
 
 
 def test_a_gain_of_nothing_has_no_sign(results_folder):
     for variant, score in (("baseline", 50.0), ("elmo", 50.0 - 1e-9)):
-        run = made_up("sick", variant, 1, score)
-        (results_folder / "runs" / f"{run['key']}.json").write_text(json.dumps(run))
-    rows = table_1(Results.read(results_folder, BILM), "scores")
+        write(results_folder, *(made_up("sick", variant, 1, score, tried=k) for k in (0, 1)))
+    rows = table_1(Results.read(results_folder, BILM))
     assert "| +0.00 / 0.0 % |" in next(row for row in rows if "SICK" in row)
 
 
-def test_a_longer_baseline_is_compared_by_its_seeds(results_folder):
-    run = made_up("ner", "baseline-longer", 2, 45.0)
-    (results_folder / "runs" / f"{run['key']}.json").write_text(json.dumps(run))
-    row = longer(Results.read(results_folder, BILM))[-1]
-    # 56 - 45 = 11 of an error of 55.
-    assert row == "| NER (WNUT 2017) | 42.00 | 45.00 | 56.00 (+11.00 / 20.0 %) |"
+def test_prose_has_its_numbers_from_the_results(results_folder):
+    pytest.importorskip("matplotlib")
+    from benchmarks.study.report import FINDINGS, fill_numbers
+    from elmo.errors import DataError
+
+    results = Results.read(results_folder, BILM)
+    text = "{test ner baseline}; {dev ner}; {gain ner}; {reduction ner elmo}; {gain sick}"
+    assert fill_numbers(text, results) == "40.50 ± 0.71; 52.50 ± 2.12; 11.0; 18.5; –"
+    with pytest.raises(DataError, match=r"\{gain astrology\}, expected a task"):
+        fill_numbers("{gain astrology}", results)
+    prose = FINDINGS.read_text(encoding="utf-8")
+    assert not re.search(r"\d", re.sub(r"\{[^}]*\}", "", prose))
 
 
-def test_a_task_that_the_papers_table_lacks_has_its_row_alone(results_folder):
-    run = made_up("wikigold", "top", 1, 75.0)
-    (results_folder / "runs" / f"{run['key']}.json").write_text(json.dumps(run))
-    layers = table_2(Results.read(results_folder, BILM))
-    assert [line.split(" | ")[0] for line in layers[2:]] == [
-        "| SNLI (counterfactual)",
-        "| *the paper*",
-        "| NER (Wikigold)",
-    ]
+def test_the_published_page_is_what_its_files_give(tmp_path):
+    pytest.importorskip("matplotlib")
+    from benchmarks.study.report import write_report
+
+    runs = ROOT / "docs" / "results" / "runs"
+    hashes = {
+        result["started_from"]
+        for result in (json.loads(path.read_text()) for path in runs.glob("*-elmo-*.json"))
+        if result.get("plan") == VERSION
+    }
+    if not hashes:
+        pytest.skip("the published results are of an earlier plan")
+    (bilm_sha256,) = hashes
+    page = write_report(runs, tmp_path, bilm_sha256)
+    assert page.read_text() == (ROOT / "docs" / "results.md").read_text()
 
 
 def test_the_report_is_rebuilt_from_the_files_it_keeps(results_folder, tmp_path):
@@ -161,10 +247,12 @@ def test_the_report_is_rebuilt_from_the_files_it_keeps(results_folder, tmp_path)
     (results_folder / "runs" / f"{old['key']}.json").write_text(json.dumps(old))
     page = write_report(results_folder, docs, BILM)
     text = page.read_text(encoding="utf-8")
-    for words in ("Table 1", "Table 2", "Table 3", "Ablations", "Figure 1", "Figure 2"):
+    for words in ("Summary", "Table 1", "Settings tried", "Table 2", "Table 3", "Ablations"):
+        assert f"## {words}" in text
+    for words in ("Figure 1", "Figure 2", "Overlap"):
         assert f"## {words}" in text
     assert "300.0 -> 150.0" in text
-    assert "`coref/gap/gap-test.tsv` | – | 33.00 | – |" in text
+    assert "`coref/gap/gap-test.tsv` | – | 33.00 |" in text
     assert "| NER (WNUT 2017), input | 0.20 | 0.50 | 0.30 | 1.50 |" in text
     pictures = {path.name for path in (docs / "results").glob("*.png")}
     assert pictures == {Path(name).name for name in re.findall(r"\]\((results/\w+\.png)\)", text)}
