@@ -25,7 +25,7 @@ from elmo.inference.occurrence import Occurrence
 from elmo.inference.results import Embedded, Layers, Scored, layer_weights
 from elmo.inference.scoring import Scorer, Substitute
 from elmo.models import formats, model_folder
-from elmo.models.formats.alignment import read_alignment
+from elmo.models.formats.alignment import align
 from elmo.models.model_folder import Mix, Model
 from elmo.network.bilm import BiLM
 from elmo.network.scalar_mix import LayerNorm
@@ -62,12 +62,11 @@ class Elmo:
         model: Model,
         *,
         n_cached_words: int = CACHED_WORDS,
-        alignment: Mapping[int, NDArray[np.float32]] | None = None,
         name: str | None = None,
     ) -> None:
         self.model = model
         self.name = name
-        self.embedder = Embedder(model.bilm, n_cached_words, alignment)
+        self.embedder = Embedder(model.bilm, n_cached_words, model.alignment)
 
     def __repr__(self) -> str:
         words = self.model.vocabulary
@@ -79,12 +78,7 @@ class Elmo:
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Caches stay behind: their locks cannot be copied, and they fill again.
-        return _restore, (
-            self.model,
-            self.embedder.cache.n_words,
-            self.embedder.alignment,
-            self.name,
-        )
+        return _restore, (self.model, self.embedder.cache.n_words, self.name)
 
     @staticmethod
     def load(
@@ -122,11 +116,9 @@ class Elmo:
             if words is None:
                 raise ConfigError("softmax is given without vocabulary, expected both")
             model = formats.attach_softmax(model, Path(softmax), words)
-        matrices = {
-            layer: _read_alignment(layer, Path(file), model.bilm)
-            for layer, file in (alignment or {}).items()
-        }
-        return Elmo(model, n_cached_words=n_cached_words, alignment=matrices, name=str(path))
+        if alignment is not None:
+            model = align(model, {layer: Path(file) for layer, file in alignment.items()})
+        return Elmo(model, n_cached_words=n_cached_words, name=str(path))
 
     def save(self, folder: str | Path) -> None:
         """Write a model folder."""
@@ -304,9 +296,8 @@ class Elmo:
         """Embed one sentence of any length into an array, a memory map or an HDF5 dataset.
 
         `out` is (T, D) for one layer or mix, (K, T, D) for several. Other layers are never in
-        memory.
+        memory, except those of an aligned model.
         """
-        self._refuse_alignment("embed_into")
         check_tokens(tokens)
         weights = layer_weights(layers, self.n_layers)
         shape = (len(weights), len(tokens), self.output_dim)
@@ -316,7 +307,12 @@ class Elmo:
         def write(positions: slice, columns: slice, values: NDArray[Any]) -> None:
             out[..., positions, columns] = values[0] if len(out.shape) == 2 else values
 
-        self.embedder.write(tokens, weights, write)
+        if self.model.alignment:  # a matrix needs all dimensions of a layer at once
+            [layers_of_all] = self.embedder.embed([tokens])
+            mixed = np.tensordot(weights, layers_of_all, axes=1)
+            write(slice(None), slice(None), mixed)
+        else:
+            self.embedder.write(tokens, weights, write)
         encoder = self.bilm.word_encoder
         encoder.warn_truncated(encoder.count_truncated(tokens))
 
@@ -395,7 +391,7 @@ class Elmo:
 
         A frozen layer shares this model's weights; a fine-tuned one has its own copy.
         """
-        self._refuse_alignment("layer")
+        self.model.refuse_alignment("a layer")
         return ElmoLayer(
             copy.deepcopy(self.bilm) if fine_tune else self.bilm,
             n_outputs=n_outputs,
@@ -473,10 +469,6 @@ class Elmo:
     def _examples(self) -> Index:
         return self.open_index()
 
-    def _refuse_alignment(self, what: str) -> None:
-        if self.embedder.alignment:
-            raise ConfigError(f"{what} of an aligned model, expected embed or stream")
-
     def _windows(
         self, texts: Iterable[SplitText], n_texts: int | None
     ) -> Iterator[list[SplitText]]:
@@ -506,16 +498,5 @@ class Elmo:
         )
 
 
-def _restore(
-    model: Model,
-    n_cached_words: int,
-    alignment: Mapping[int, NDArray[np.float32]],
-    name: str | None,
-) -> Elmo:
-    return Elmo(model, n_cached_words=n_cached_words, alignment=alignment, name=name)
-
-
-def _read_alignment(layer: int, path: Path, bilm: BiLM) -> NDArray[np.float32]:
-    if layer not in range(bilm.config.lstm.n_layers + 1):
-        raise ConfigError(f"alignment of layer {layer}, expected 0 to {bilm.config.lstm.n_layers}")
-    return read_alignment(path, bilm.config.output_dim)
+def _restore(model: Model, n_cached_words: int, name: str | None) -> Elmo:
+    return Elmo(model, n_cached_words=n_cached_words, name=name)

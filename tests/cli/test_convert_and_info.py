@@ -3,6 +3,8 @@ import json
 
 import h5py
 import numpy as np
+import pytest
+import torch
 
 from elmo import Elmo
 from elmo.network import kernels
@@ -86,3 +88,24 @@ def test_info_refuses_what_is_no_model(refused, tmp_path):
     (tmp_path / "weights.hdf5").write_bytes(b"no hdf5")
     (tmp_path / "options.json").write_text("{}")
     refused("info", tmp_path / "weights.hdf5")
+
+
+def test_alignment_matrices_are_read_and_kept(run, refused, official, tmp_path):
+    text, file = tmp_path / "text.txt", tmp_path / "best_mapping.pth"
+    text.write_text("I took a bow.\n")
+    torch.save(torch.eye(16) * 2, file)
+    option = ("--alignment", f"1={file}")
+    assert run("convert", official, tmp_path / "model", *option).code == 0
+    assert run("embed", text, "-o", tmp_path / "a.npz", "-m", official, *option).code == 0
+    assert run("embed", text, "-o", tmp_path / "b.npz", "-m", tmp_path / "model").code == 0
+    expected = Elmo.load(official).embed("I took a bow.").vectors([1 / 3, 2 / 3, 1 / 3])
+    for name in ("a.npz", "b.npz"):
+        np.testing.assert_allclose(np.load(tmp_path / name)["0"], expected, atol=1e-5)
+    told = refused("convert", official, tmp_path / "weights.hdf5", *option)
+    assert "official weights of a model whose layer 1 has an alignment matrix" in told
+
+
+@pytest.mark.parametrize("wrong", ["best_mapping.pth", "x=best_mapping.pth", "1="])
+def test_a_wrong_alignment_option_is_told(refused, official, tmp_path, wrong):
+    told = refused("convert", official, tmp_path / "model", "--alignment", wrong)
+    assert "expected LAYER=FILE" in told

@@ -4,7 +4,12 @@ from pathlib import Path
 
 import click
 
-from elmo.cli.options import options_option, path_argument, source_vocabulary_option
+from elmo.cli.options import (
+    alignment_option,
+    options_option,
+    path_argument,
+    source_vocabulary_option,
+)
 
 
 @click.command()
@@ -12,9 +17,15 @@ from elmo.cli.options import options_option, path_argument, source_vocabulary_op
 @path_argument("out", "OUT")
 @options_option
 @source_vocabulary_option
+@alignment_option
 @click.option("--half", is_flag=True, help="Store a model folder in float16: half the size.")
 def convert(
-    source: Path, out: Path, options: Path | None, vocabulary: Path | None, half: bool
+    source: Path,
+    out: Path,
+    options: Path | None,
+    vocabulary: Path | None,
+    alignment: dict[int, Path] | None,
+    half: bool,
 ) -> None:
     """Write a model in another format.
 
@@ -26,8 +37,11 @@ def convert(
     if half and out.suffix:
         raise click.UsageError(f"--half is for a model folder, which {out} is not.")
     from elmo.models import formats
+    from elmo.models.formats.alignment import align
 
     model = formats.read(source, options, vocabulary)
+    if alignment is not None:
+        model = align(model, alignment)
     if out.suffix == ".onnx":
         from elmo.adapters.onnx import export_onnx
         from elmo.api import Elmo

@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 import click
 
-from elmo.cli.options import lines_option, model_option, options_option
+from elmo.cli.options import alignment_option, lines_option, model_option, options_option
 
 
 @click.command()
@@ -15,6 +15,7 @@ from elmo.cli.options import lines_option, model_option, options_option
 )
 @model_option
 @options_option
+@alignment_option
 @lines_option
 @click.option(
     "--layers",
@@ -49,7 +50,7 @@ def embed(
     ray: str | None,
     pool: Literal["mean", "max"] | None,
     id_field: int | None,
-    **wanted: Any,  # noqa: ANN401 - options, lines, layers, dtype: as the library names them
+    **wanted: Any,  # noqa: ANN401 - options, alignment, lines, layers, dtype: as the library names them
 ) -> None:
     """Write one vector per word of a text.
 

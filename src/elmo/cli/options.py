@@ -1,6 +1,6 @@
 """Options that several verbs share, each defined once."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -37,6 +37,28 @@ model_option = click.option(
     show_default=True,
     type=click.Path(path_type=Path),
     help="Model: a folder, a weights.hdf5, an archive, or a name of `elmo models`.",
+)
+
+
+def _parse_alignment(
+    ctx: click.Context, parameter: click.Parameter, values: Sequence[str]
+) -> dict[int, Path] | None:
+    """LAYER=FILE, LAYER=FILE -> files by layer."""
+    files: dict[int, Path] = {}
+    for value in values:
+        layer, _, path = value.partition("=")
+        if not (layer.isdecimal() and path):
+            raise click.BadParameter(f"{value!r}, expected LAYER=FILE such as 1=best_mapping.pth")
+        files[int(layer)] = Path(path)
+    return files or None
+
+
+alignment_option = click.option(
+    "--alignment",
+    multiple=True,
+    metavar="LAYER=FILE",
+    callback=_parse_alignment,
+    help="Matrix that maps the vectors of a layer into another language's space; repeatable.",
 )
 options_option = path_option("--options", help="options.json, if not beside the weights.")
 softmax_option = path_option("--softmax", help="Official softmax weights.")

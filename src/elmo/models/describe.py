@@ -34,6 +34,7 @@ def describe(
         "n_output_words": None if model.vocabulary is None else len(model.vocabulary),
         "kernels": kernels.describe(),
         "mixes": [mix.name for mix in model.mixes],
+        "alignment": sorted(model.alignment),
         **dict(_flatten(to_mapping(config), "")),
     }
 

@@ -8,9 +8,11 @@ import hashlib
 import json
 from pathlib import Path
 
+import numpy as np
 import torch
 from torch import nn
 
+from elmo.models.model_folder import Model
 from elmo.network.bilm import BiLM
 from elmo.settings import to_mapping
 from elmo.text.vocabulary import Vocabulary
@@ -32,6 +34,18 @@ def model_hash(
     if head is not None:
         digest.update(json.dumps(vocabulary.words if vocabulary else ()).encode())
         _add_weights(digest, head)
+    return digest.hexdigest()
+
+
+def vectors_hash(model: Model) -> str:
+    """The hash of everything that the vectors of `Elmo.embed` depend on: also of alignments."""
+    bilm_hash = model_hash(model.bilm)
+    if not model.alignment:
+        return bilm_hash
+    digest = hashlib.sha256(bilm_hash.encode())
+    for layer, matrix in sorted(model.alignment.items()):
+        digest.update(f"alignment {layer}".encode())
+        digest.update(np.ascontiguousarray(matrix).data)
     return digest.hexdigest()
 
 

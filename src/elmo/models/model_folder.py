@@ -6,15 +6,17 @@ and back. The format has a version; a newer version is refused.
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from elmo.errors import CheckpointError
+from elmo.errors import CheckpointError, ConfigError
 from elmo.files.atomic import atomic_folder, write_json, write_text
 from elmo.network.bilm import BiLM
 from elmo.network.config import BiLMConfig
@@ -25,6 +27,7 @@ from elmo.text.word_encoder import LISTS, Lexicon, LexiconConfig
 
 FORMAT_VERSION = 1
 CONFIG, WEIGHTS, VOCABULARY, CARD = "config.json", "model.safetensors", "vocab.txt", "README.md"
+ALIGNMENT = "alignment"  # alignment.N is the matrix of layer N
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -68,6 +71,17 @@ class Model:
     head: Head | None = None
     vocabulary: Vocabulary | None = None
     mixes: tuple[Mix, ...] = ()
+    # Matrices (D, D) by layer, which map its vectors into the space of another language.
+    alignment: Mapping[int, NDArray[np.float32]] = field(default_factory=dict)
+
+    def refuse_alignment(self, what: str, *layers: int) -> None:
+        """Raise a ConfigError if one of some layers, or any, is aligned: `what` would ignore it."""
+        aligned = sorted(layer for layer in self.alignment if not layers or layer in layers)
+        if aligned:
+            raise ConfigError(
+                f"{what} of a model whose layer {aligned[0]} has an alignment matrix, expected a "
+                "model without it"
+            )
 
 
 def save(
@@ -84,6 +98,10 @@ def save(
     if model.head is not None and model.vocabulary is not None:
         state |= {f"head.{name}": tensor for name, tensor in model.head.state_dict().items()}
         head = HeadSettings(kind=model.head.kind, n_words=len(model.vocabulary))
+    state |= {
+        f"{ALIGNMENT}.{layer}": torch.from_numpy(matrix)
+        for layer, matrix in model.alignment.items()
+    }
     settings = to_mapping(ModelSettings(bilm=model.bilm.config, head=head, mixes=model.mixes))
     with atomic_folder(folder, durable=True) as temporary:
         if head is not None and model.vocabulary is not None:
@@ -98,12 +116,13 @@ def load(folder: Path) -> Model:
     """Read a model folder; weights are float32 in memory whatever they are on disk."""
     settings = read_settings(folder)
     where = str(folder / WEIGHTS)
-    parts = {"bilm"} if settings.head is None else {"bilm", "head"}
+    parts = {"bilm", ALIGNMENT} if settings.head is None else {"bilm", "head", ALIGNMENT}
     state = _split(_read_tensors(folder / WEIGHTS), parts, where)
     lexicon = Lexicon.read(folder, settings.bilm.lexicon)
     bilm = assemble(settings.bilm, state["bilm"], where, lexicon)
+    alignment = _read_alignment(state[ALIGNMENT], settings.bilm, where)
     if settings.head is None:
-        return Model(bilm, mixes=settings.mixes)
+        return Model(bilm, mixes=settings.mixes, alignment=alignment)
     vocabulary = Vocabulary.read(folder / VOCABULARY)
     if len(vocabulary) != settings.head.n_words:
         raise CheckpointError(
@@ -113,7 +132,22 @@ def load(folder: Path) -> Model:
     with torch.device("meta"):
         head = build_head(settings.head.kind, len(vocabulary), settings.bilm.lstm.projection_dim)
     fill(head, state["head"], where)
-    return Model(bilm, head.eval(), vocabulary, settings.mixes)
+    return Model(bilm, head.eval(), vocabulary, settings.mixes, alignment)
+
+
+def _read_alignment(
+    tensors: Mapping[str, Tensor], config: BiLMConfig, where: str
+) -> dict[int, NDArray[np.float32]]:
+    """The alignment matrices of a model, after a check of their layers and shapes."""
+    layers = {str(layer): layer for layer in range(config.lstm.n_layers + 1)}
+    shape = (config.output_dim, config.output_dim)
+    for name, tensor in tensors.items():
+        if name not in layers or tensor.shape != shape or not torch.isfinite(tensor).all():
+            raise CheckpointError(
+                f"{where}: tensor {ALIGNMENT}.{name} has shape {tuple(tensor.shape)}, expected "
+                f"numbers {shape} for one of the layers 0 to {len(layers) - 1}"
+            )
+    return {layers[name]: tensor.to(torch.float32).numpy() for name, tensor in tensors.items()}
 
 
 def assemble(

@@ -68,6 +68,7 @@ def finetune_model(
 
     The budget is that of each phase: the head alone, then the whole model.
     """
+    start.refuse_alignment("fine-tuning")
     run = RunFolder(out)
     identity = {
         "config": to_mapping(config),

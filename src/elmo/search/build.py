@@ -46,6 +46,7 @@ def build_index(
 
     A text of `graph_from` words or more gets a search graph over one mix of the layers.
     """
+    elmo.model.refuse_alignment("an index", 0)  # it holds layer 0 once per word, not aligned
     weights = one_mix(layers, elmo.n_layers)
     if folder.exists() and not (folder / SETTINGS).exists() and not _is_empty(folder):
         raise DataError(
@@ -55,7 +56,7 @@ def build_index(
         words = _write_tokens(elmo, sentences, temporary, graph_from)
         write_words(temporary, words, elmo.embedder)
         has_graph = _write_graph(temporary, elmo, weights, graph_from)
-        settings = index_settings(elmo.bilm) | {"layers": weights.tolist() if has_graph else None}
+        settings = index_settings(elmo.model) | {"layers": weights.tolist() if has_graph else None}
         write_json(temporary / SETTINGS, settings)
     return WordIndex(folder, elmo)
 

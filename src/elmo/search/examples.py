@@ -47,6 +47,7 @@ class ExampleIndex:
 
     def __init__(self, elmo: "Elmo", sentences: Sequence[Sequence[str]] | None = None) -> None:
         """Take a model, and other sentences than the package's own if they are given."""
+        elmo.model.refuse_alignment("a search for words", 0)  # by vectors that are not aligned
         self.sentences = default_sentences() if sentences is None else sentences
         self.projection_dim = elmo.bilm.config.lstm.projection_dim
         self._elmo = elmo

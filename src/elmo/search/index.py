@@ -21,8 +21,8 @@ from elmo.errors import CheckpointError, ConfigError
 from elmo.files.mapped_jsonl import MappedJsonLines
 from elmo.inference.occurrence import Occurrence
 from elmo.inference.results import Layers, one_mix
-from elmo.models.identity import model_hash
-from elmo.network.bilm import BiLM
+from elmo.models.identity import vectors_hash
+from elmo.models.model_folder import Model
 from elmo.search.graph import WordGraph
 from elmo.search.vectors import IndexedVectors
 from elmo.search.words import IndexedWords
@@ -73,7 +73,7 @@ class WordIndex:
         except (OSError, ValueError) as error:
             raise _incomplete(folder, error) from error
         mix = settings.pop("layers", None) if isinstance(settings, dict) else None
-        if settings != index_settings(elmo.bilm):
+        if settings != index_settings(elmo.model):
             raise CheckpointError(
                 f"{folder}: the index of another model, or of another version of this package; "
                 "build it again with this model"
@@ -208,9 +208,9 @@ class WordIndex:
         return Occurrence(self.sentences[sentence], row - int(self._first_tokens[sentence]))
 
 
-def index_settings(bilm: BiLM) -> dict[str, Any]:
+def index_settings(model: Model) -> dict[str, Any]:
     """What must be equal in an index for this model and this version of the package."""
-    return {"format_version": FORMAT_VERSION, "model": model_hash(bilm)}
+    return {"format_version": FORMAT_VERSION, "model": vectors_hash(model)}
 
 
 def _by_decreasing(cosines: Array) -> Iterator[int]:

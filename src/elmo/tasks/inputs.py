@@ -69,6 +69,7 @@ class TokenVectors(nn.Module):
     def add_bilm(self) -> None:
         """Make the biLM a part of the model, so that it can be trained with it."""
         assert self.source is not None
+        self.source.elmo.model.refuse_alignment("fine-tuning")
         self.bilm = self.source.elmo.bilm.requires_grad_(True)
 
     @property

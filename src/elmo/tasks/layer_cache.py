@@ -20,7 +20,7 @@ from tqdm import tqdm
 from elmo.api import Elmo
 from elmo.errors import ConfigError
 from elmo.files.atomic import atomic_folder
-from elmo.models.identity import model_hash
+from elmo.models.identity import vectors_hash
 from elmo.tasks.config import ElmoConfig
 
 Tokens = Sequence[str]
@@ -33,7 +33,7 @@ class LayerSource:
     def __init__(self, elmo: Elmo, config: ElmoConfig, folder: Path | None = None) -> None:
         """Without a folder nothing is cached."""
         self.elmo = elmo
-        self.bilm_sha256 = model_hash(elmo.bilm)
+        self.bilm_sha256 = vectors_hash(elmo.model)
         self._state = config.state
         self._folder = folder
         self._layers, self._columns = _choose(elmo, config)

@@ -8,7 +8,7 @@ the input's encoding.
 
 import dataclasses
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import accumulate, groupby, islice, pairwise, tee
 from pathlib import Path
@@ -52,6 +52,7 @@ def embed_file(
     model: Path,
     *,
     options: Path | None = None,
+    alignment: Mapping[int, Path] | None = None,
     lines: LineFormat = "paragraphs",
     layers: str = "average",
     dtype: Precision = "float32",
@@ -72,7 +73,7 @@ def embed_file(
     n_lines = n_sentences = n_tokens = 0
     with new_vector_file(out) as file:
         progress = Progress(source, column)
-        elmo = Elmo.load(model, options=options)
+        elmo = Elmo.load(model, options=options, alignment=alignment)
         none = no_vectors(elmo, layers)  # unknown layers are refused before the text is read
         if isinstance(file, ParquetFile):
             file.no_vectors = none.astype(dtype)

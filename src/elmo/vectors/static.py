@@ -139,6 +139,7 @@ WORDS_AT_ONCE = 4096
 
 def static_from_words(elmo: Elmo, words: Iterable[str]) -> StaticVectors:
     """Static vectors of words without context: their layer 0, (V, P)."""
+    elmo.model.refuse_alignment("static vectors of words", 0)
     distinct = list(dict.fromkeys(words))
     width = elmo.bilm.config.lstm.projection_dim
     vectors = np.empty((len(distinct), width), dtype=np.float32)

@@ -152,6 +152,7 @@ def write(path: Path, model: Model, *, is_half: bool = False) -> None:
 
 def write_official(weights: Path, model: Model) -> None:
     """Write a `weights.hdf5`, its `options.json` and, with a head, its vocabulary beside it."""
+    model.refuse_alignment(f"{weights}: official weights")
     config = model.bilm.config
     if weights.is_dir():  # before the files beside it are written
         raise WriteError(f"{weights}: cannot be written (Is a directory)")

@@ -5,6 +5,8 @@ layer that it was learned for becomes W x in the space of the other language.
 """
 
 import io
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +14,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from elmo.errors import CheckpointError
+from elmo.errors import CheckpointError, ConfigError
 from elmo.models.formats.sources import read_bytes
+from elmo.models.model_folder import Model
 
 # What a pickle of an array needs; none of it runs code of the file. numpy 2 renamed a module.
 _RECONSTRUCT: Any = np.zeros(0).__reduce__()[0]
@@ -25,6 +28,16 @@ NUMPY: list[Any] = [
     *(type(np.dtype(kind)) for kind in ("f2", "f4", "f8")),
 ]
 MAX_BYTES = 2**30
+
+
+def align(model: Model, files: Mapping[int, Path]) -> Model:
+    """A model with the alignment matrices of some files, by layer."""
+    config = model.bilm.config
+    for layer in files:
+        if layer not in range(config.lstm.n_layers + 1):
+            raise ConfigError(f"alignment of layer {layer}, expected 0 to {config.lstm.n_layers}")
+    matrices = {layer: read_alignment(path, config.output_dim) for layer, path in files.items()}
+    return replace(model, alignment={**model.alignment, **matrices})
 
 
 def read_alignment(path: Path, dim: int) -> NDArray[np.float32]:

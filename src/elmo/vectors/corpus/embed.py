@@ -8,7 +8,7 @@ again.
 import logging
 import shutil
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,7 +20,7 @@ from elmo.api import Elmo
 from elmo.errors import DataError
 from elmo.files.remote import StoragePath
 from elmo.inference.results import layer_weights
-from elmo.models.identity import model_hash
+from elmo.models.identity import vectors_hash
 from elmo.text.lines import LineFormat
 from elmo.vectors.corpus.chunks import Chunk, split_corpus
 from elmo.vectors.corpus.shards import (
@@ -60,6 +60,7 @@ def embed_corpus(
     model: str | Path,
     *,
     options: str | Path | None = None,
+    alignment: Mapping[int, str | Path] | None = None,
     lines: LineFormat = "paragraphs",
     layers: str = "average",
     dtype: Precision = "float32",
@@ -73,13 +74,14 @@ def embed_corpus(
     """
     source, target = StoragePath.of(corpus), StoragePath.of(out)
     check_separate(source, target)
-    elmo = Elmo.load(model, options=options)
+    elmo = Elmo.load(model, options=options, alignment=alignment)
     row_bytes = _row_bytes(elmo, layers, dtype)
     job = EmbedJob(
         out=target.address,
         model=_absolute(model),
         options=None if options is None else _absolute(options),
-        model_sha256=model_hash(elmo.bilm),
+        alignment={layer: _absolute(file) for layer, file in (alignment or {}).items()},
+        model_sha256=vectors_hash(elmo.model),
         lines=lines,
         layers=layers,
         dtype=dtype,

@@ -9,7 +9,7 @@ import json
 import os
 import uuid
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -24,7 +24,7 @@ from elmo.errors import CheckpointError, ConfigError, WriteError, needs_extra
 from elmo.files.atomic import atomic_write, recover
 from elmo.files.locks import exclusive
 from elmo.files.remote import StoragePath
-from elmo.models.identity import model_hash
+from elmo.models.identity import vectors_hash
 from elmo.text.lines import LineFormat
 from elmo.vectors.corpus.chunks import Chunk, read_chunk
 from elmo.vectors.embed import Precision, embed_entries, make_entry, no_vectors
@@ -43,6 +43,7 @@ class EmbedJob:
     out: str
     model: str
     options: str | None
+    alignment: Mapping[int, str]  # files of matrices by layer
     model_sha256: str  # the model's path may differ between machines
     lines: LineFormat
     layers: str
@@ -97,8 +98,10 @@ class ShardWriter:
 
     @cached_property
     def _elmo(self) -> Elmo:
-        opened = Elmo.load(self._job.model, options=self._job.options)
-        if model_hash(opened.bilm) != self._job.model_sha256:
+        opened = Elmo.load(
+            self._job.model, options=self._job.options, alignment=self._job.alignment
+        )
+        if vectors_hash(opened.model) != self._job.model_sha256:
             raise CheckpointError(
                 f"{self._job.model}: not the model that this run was started with; expected the "
                 "same model on every machine"
