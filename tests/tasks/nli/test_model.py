@@ -76,7 +76,7 @@ def plain_compose(model, own, others):
 def test_scores_equal_the_plain_reference(source):
     for place in ("input", "both"):
         model = build(source, place)
-        scores = model._score(PAIRS)
+        scores = model.score(PAIRS)
         for row, pair in zip(scores, PAIRS, strict=True):
             a, b = (plain_encode(model, tokens) for tokens in (pair.premise, pair.hypothesis))
             pooled = torch.cat([*plain_compose(model, a, b), *plain_compose(model, b, a)])

@@ -13,10 +13,11 @@ from typing import Annotated, Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy, dropout, relu
+from torch.nn.functional import dropout, relu
 
 from elmo.errors import DataError
 from elmo.settings import Dim, Rate, checked
+from elmo.tasks.classification import Classification, Classifier
 from elmo.tasks.config import (
     ElmoConfig,
     OptimizerConfig,
@@ -26,10 +27,9 @@ from elmo.tasks.config import (
 )
 from elmo.tasks.inputs import TokenVectors
 from elmo.tasks.nli.data import SentencePair, make_pair, read_pairs
-from elmo.tasks.nli.metrics import score_pairs
 from elmo.tasks.nn.lstm import BiLSTM, variational_dropout
 from elmo.tasks.nn.pooling import masked_softmax, max_over_tokens, mean_over_tokens
-from elmo.tasks.task import Task, TaskModel, Vocabularies
+from elmo.tasks.task import Vocabularies
 from elmo.text.lines import LineFormat
 
 
@@ -60,13 +60,11 @@ class NliConfig(TaskConfig):
     model: NliModelConfig = field(default_factory=NliModelConfig)
 
 
-class Esim(TaskModel[SentencePair, str]):
+class Esim(Classifier[SentencePair]):
     """Enhanced sequential inference."""
 
     def __init__(self, tokens: TokenVectors, labels: Sequence[str], config: NliModelConfig) -> None:
-        super().__init__(tokens)
-        self._labels = list(labels)
-        self._ids = {label: number for number, label in enumerate(labels)}
+        super().__init__(tokens, labels)
         self._dropout = config.dropout
         self.encoder = BiLSTM(tokens.input_dim, config.dim)
         encoded_dim = self.encoder.output_dim + tokens.output_dim
@@ -75,17 +73,7 @@ class Esim(TaskModel[SentencePair, str]):
         self.decide = nn.Linear(4 * self.inference.output_dim, config.dim)
         self.scores = nn.Linear(config.dim, len(labels))
 
-    def loss(self, examples: Sequence[SentencePair]) -> Tensor:
-        """Cross entropy."""
-        scores = self._score(examples)
-        ids = [self._ids[example.label] for example in examples if example.label is not None]
-        return cross_entropy(scores, torch.tensor(ids, device=scores.device))
-
-    def predict(self, examples: Sequence[SentencePair]) -> list[str]:
-        """The most probable label of each pair."""
-        return [self._labels[number] for number in self._score(examples).argmax(-1).tolist()]
-
-    def _score(self, examples: Sequence[SentencePair]) -> Tensor:
+    def score(self, examples: Sequence[SentencePair]) -> Tensor:
         """Scores of the labels, (B, K)."""
         premise, premise_mask = self._encode([example.premise for example in examples])
         hypothesis, hypothesis_mask = self._encode([example.hypothesis for example in examples])
@@ -120,11 +108,10 @@ class Esim(TaskModel[SentencePair, str]):
         return torch.cat(pools, dim=-1)
 
 
-class Nli(Task[NliConfig, SentencePair, str]):
+class Nli(Classification[NliConfig, SentencePair]):
     """Classification of sentence pairs."""
 
     name = "nli"
-    metric = "accuracy"
 
     def defaults(self) -> NliConfig:
         """The paper's SNLI settings at half the width."""
@@ -152,19 +139,9 @@ class Nli(Task[NliConfig, SentencePair, str]):
         """Premise and hypothesis."""
         return [example.premise, example.hypothesis]
 
-    def vocabularies(self, examples: Sequence[SentencePair], config: NliConfig) -> Vocabularies:
-        """The labels."""
-        return {"labels": sorted({example.label for example in examples if example.label})}
-
     def build(self, config: NliConfig, tokens: TokenVectors, vocabularies: Vocabularies) -> Esim:
         """The network with initial weights."""
         return Esim(tokens, vocabularies["labels"], config.model)
-
-    def score(
-        self, examples: Sequence[SentencePair], predictions: Sequence[str]
-    ) -> dict[str, float]:
-        """Accuracy."""
-        return score_pairs(examples, predictions)
 
     def show(self, example: SentencePair, prediction: str) -> str:
         """The label, then both sentences."""

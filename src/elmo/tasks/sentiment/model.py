@@ -15,9 +15,10 @@ from typing import Annotated, Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import batch_norm, cross_entropy, dropout, relu
+from torch.nn.functional import batch_norm, dropout, relu
 
 from elmo.settings import Dim, PositiveInt, Rate, checked
+from elmo.tasks.classification import Classification, Classifier
 from elmo.tasks.config import (
     TaskConfig,
     TrainConfig,
@@ -32,8 +33,7 @@ from elmo.tasks.nn.pooling import (
     min_over_tokens,
 )
 from elmo.tasks.sentiment.data import LabeledText, SentimentDataConfig, read_labeled
-from elmo.tasks.sentiment.metrics import score_texts
-from elmo.tasks.task import Task, TaskModel, Vocabularies
+from elmo.tasks.task import Vocabularies
 from elmo.text.lines import LineFormat
 from elmo.text.tokenizer import tokenize
 
@@ -94,15 +94,13 @@ class RowNorm(nn.BatchNorm1d):
         return batch_norm(x, self.running_mean, self.running_var, self.weight, self.bias)
 
 
-class BiattentiveClassifier(TaskModel[LabeledText, str]):
+class BiattentiveClassifier(Classifier[LabeledText]):
     """BCN for one sentence, which attends to itself."""
 
     def __init__(
         self, tokens: TokenVectors, labels: Sequence[str], config: SentimentModelConfig
     ) -> None:
-        super().__init__(tokens)
-        self._labels = list(labels)
-        self._ids = {label: number for number, label in enumerate(labels)}
+        super().__init__(tokens, labels)
         self._config = config
         self.reduce = nn.Linear(tokens.input_dim, config.dim)
         self.encoder = BiLSTM(config.dim, config.dim)
@@ -116,17 +114,7 @@ class BiattentiveClassifier(TaskModel[LabeledText, str]):
             RowNorm(width) if config.has_batch_norm else nn.Identity() for width in widths[:-1]
         )
 
-    def loss(self, examples: Sequence[LabeledText]) -> Tensor:
-        """Cross entropy."""
-        scores = self._score(examples)
-        ids = [self._ids[example.label] for example in examples if example.label is not None]
-        return cross_entropy(scores, torch.tensor(ids, device=scores.device))
-
-    def predict(self, examples: Sequence[LabeledText]) -> list[str]:
-        """The most probable class of each text."""
-        return [self._labels[number] for number in self._score(examples).argmax(-1).tolist()]
-
-    def _score(self, examples: Sequence[LabeledText]) -> Tensor:
+    def score(self, examples: Sequence[LabeledText]) -> Tensor:
         """Scores of the classes, (B, K)."""
         batch = self.tokens.read([example.tokens for example in examples])
         mask = batch.mask
@@ -150,11 +138,10 @@ class BiattentiveClassifier(TaskModel[LabeledText, str]):
         return torch.cat([*pools, learned], dim=-1)
 
 
-class Sentiment(Task[SentimentConfig, LabeledText, str]):
+class Sentiment(Classification[SentimentConfig, LabeledText]):
     """Classification of sentences."""
 
     name = "sentiment"
-    metric = "accuracy"
 
     def defaults(self) -> SentimentConfig:
         """The paper's SST-5 settings at half the width."""
@@ -181,23 +168,11 @@ class Sentiment(Task[SentimentConfig, LabeledText, str]):
         """A sentence and its phrases are sampled together."""
         return example.number
 
-    def vocabularies(
-        self, examples: Sequence[LabeledText], config: SentimentConfig
-    ) -> Vocabularies:
-        """The classes."""
-        return {"labels": sorted({example.label for example in examples if example.label})}
-
     def build(
         self, config: SentimentConfig, tokens: TokenVectors, vocabularies: Vocabularies
     ) -> BiattentiveClassifier:
         """The network with initial weights."""
         return BiattentiveClassifier(tokens, vocabularies["labels"], config.model)
-
-    def score(
-        self, examples: Sequence[LabeledText], predictions: Sequence[str]
-    ) -> dict[str, float]:
-        """Accuracy."""
-        return score_texts(examples, predictions)
 
     def show(self, example: LabeledText, prediction: str) -> str:
         """The class, then the text."""
