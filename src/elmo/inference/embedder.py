@@ -19,6 +19,7 @@ from torch import Tensor
 
 from elmo.inference.long_sentences import Write, run_in_chunks
 from elmo.inference.token_vector_cache import TokenVectorCache
+from elmo.network import kernels
 from elmo.network.bilm import BiLM, BiLMOutput, BiLMState, carry_over
 from elmo.text.batches import batches_by_length, marker_numbers, number_words
 from elmo.text.characters import Word
@@ -164,7 +165,9 @@ class Embedder:
 
     def _version(self) -> tuple[object, ...]:
         """A value that changes when the token layer is trained, loaded or moved."""
-        weights = [weight.detach() for weight in self.bilm.token_parameters()]
+        # Weights that are only there packed cannot change.
+        layers = self.bilm.token_layers()
+        weights = [each.detach() for layer in layers for each in kernels.plain_tensors(layer)]
         # Fused optimizers write without raising a tensor's version: so look at some numbers too.
         sample = [weight.flatten()[:: weight.numel() // 8 + 1] for weight in weights]
         return (

@@ -160,8 +160,18 @@ def log_probs_of(ids: Tensor, rows: Sequence[Tensor], head: Head) -> Tensor:
     """Log-probabilities of the words `ids` (N,) by direction, and combined: (directions + 1, N).
 
     `rows` are per direction (N, P). Equal to `combine`, but the logits of all words are never in
-    memory at once, and one exponential, of half a logit, serves all three sums.
+    memory at once.
     """
+    fast = head.log_probs_of(rows, ids, n_skipped=len((BEGIN, END)))
+    if fast is not None:
+        return fast
+    pieces = zip(*(torch.split(part, ROWS_AT_ONCE) for part in (ids, *rows)), strict=True)
+    scores = [log_probs_in_blocks(some, piece, head) for some, *piece in pieces]
+    return torch.cat([rows[0].new_zeros(len(rows) + 1, 0), *scores], dim=1)
+
+
+def log_probs_in_blocks(ids: Tensor, rows: Sequence[Tensor], head: Head) -> Tensor:
+    """As `log_probs_of`, by PyTorch; one exponential, of half a logit, serves all three sums."""
     totals: list[Tensor] = []
     found = rows[0].new_zeros(len(rows) + 1, len(ids))
     first = 0
@@ -299,12 +309,8 @@ class Scorer:
         self, rows: Sequence[Tensor], ids: NDArray[np.int64]
     ) -> dict[Context, NDArray[np.float64]]:
         """Log-probabilities (N,) of the words `ids`, by context; rows are per direction (N, P)."""
-        numbers = torch.from_numpy(ids).to(rows[0].device)
-        pieces = zip(*(torch.split(part, ROWS_AT_ONCE) for part in (numbers, *rows)), strict=True)
-        scores = [log_probs_of(some, piece, self._head) for some, *piece in pieces]
-        nothing = rows[0].new_zeros(len(self._contexts), 0)
-        together = torch.cat([nothing, *scores], dim=1).double().cpu().numpy()
-        return dict(zip(self._contexts, together, strict=True))
+        scores = log_probs_of(torch.from_numpy(ids).to(rows[0].device), rows, self._head)
+        return dict(zip(self._contexts, scores.double().cpu().numpy(), strict=True))
 
     def _best(self, rows: Sequence[Tensor], k: int) -> list[list[Substitute]]:
         """The best words for each row; rows are per direction (N, P)."""

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import dropout
 
+from elmo.network import kernels
 from elmo.network.char_cnn import CharCNN, Highway
 from elmo.network.config import BiLMConfig
 from elmo.network.lstm import LayerState, LstmLayer, run_layers
@@ -100,7 +101,7 @@ class BiLM(nn.Module):
     @property
     def n_parameters(self) -> int:
         """The number of trained parameters; the padding character embedding, zero, is not one."""
-        n_all = sum(parameter.numel() for parameter in self.parameters())
+        n_all = kernels.count_numbers(self)
         return n_all - (0 if self.config.char_cnn is None else self.config.char_cnn.char_dim)
 
     def store_matrices(self, dtype: torch.dtype) -> None:
@@ -114,6 +115,22 @@ class BiLM(nn.Module):
                 for weight in module.parameters():
                     if weight.ndim == 2:
                         weight.data = weight.data.to(dtype)
+
+    def hold_packed(self) -> None:
+        """Hold the large matrices once, as the kernels for CPUs read them.
+
+        Plain tensors are made of them when a parameter is asked for: to train, save or move them.
+        """
+        if not kernels.is_available() or any(
+            each.device.type != "cpu" or each.dtype not in (torch.float32, torch.bfloat16)
+            for each in self.parameters()
+        ):
+            return
+        for module in self.modules():
+            if isinstance(module, Highway):
+                kernels.hold_packed_highway(module.transform, module.gate)
+            elif isinstance(module, LstmLayer):
+                kernels.hold_packed(module)
 
     def initial_state(self, n_sentences: int) -> BiLMState:
         """The initial state: zeros."""
@@ -138,10 +155,10 @@ class BiLM(nn.Module):
                 n_blocks[f"{prefix}.weight"] = 1
         return n_blocks
 
-    def token_parameters(self) -> list[nn.Parameter]:
-        """The weights on which token vectors depend."""
+    def token_layers(self) -> list[nn.Module]:
+        """The layers on which token vectors depend."""
         layers = (self.word_table, self.char_cnn, self.token_projection)
-        return [weight for layer in layers if layer is not None for weight in layer.parameters()]
+        return [layer for layer in layers if layer is not None]
 
     def token_vectors(self, char_ids: Tensor) -> Tensor:
         """(U, C) -> (U, P), of words as `word_encoder.encode` gives them."""

@@ -8,7 +8,7 @@ Shapes: N tokens, P projection, V words, S negatives.
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -18,6 +18,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, linear
 from torch.utils.checkpoint import checkpoint
+
+from elmo.network import kernels
 
 
 @dataclass(frozen=True)
@@ -83,6 +85,10 @@ class Head(nn.Module, ABC):
     def nll(self, hidden: Tensor, targets: Tensor) -> Tensor:
         """The exact negative log-likelihood of the target words, (N, P), (N,) -> (N,)."""
 
+    def log_probs_of(self, rows: Sequence[Tensor], ids: Tensor, n_skipped: int) -> Tensor | None:
+        """What a head that has a kernel for it gives; see `FullSoftmax`."""
+        return None
+
     def logits(self, hidden: Tensor, n_at_once: int) -> Iterator[Tensor]:
         """The logits of all words, some at a time where that can be: (N, P) -> (N, n) each."""
         yield self.log_probs(hidden)
@@ -121,8 +127,22 @@ class FullSoftmax(Head):
         for weight, bias in pieces:
             yield linear(hidden, weight, bias)
 
+    def log_probs_of(self, rows: Sequence[Tensor], ids: Tensor, n_skipped: int) -> Tensor | None:
+        """Log-probabilities of words by direction and of the mean of both, where kernels can.
+
+        Per direction (N, P), (N,) -> (directions + 1, N). The first `n_skipped` words do not count
+        in the mean.
+        """
+        if not kernels.can_log_sum_exp(rows, self.weight, self.bias):
+            return None
+        logits = [(hidden * self.weight[ids]).sum(-1) + self.bias[ids] for hidden in rows]
+        found = torch.stack([*logits, (logits[0] + logits[-1]) / 2])
+        return found - kernels.log_sum_exp(rows, self.weight, self.bias, n_skipped)
+
     def nll(self, hidden: Tensor, targets: Tensor) -> Tensor:
         """(N, P), (N,) -> (N,), some tokens at a time; a gradient makes their logits once more."""
+        if (fast := self.log_probs_of([hidden], targets, 0)) is not None:
+            return -fast[0]
         n_at_once = max(1, MOST_LOGITS // len(self.weight))
         pieces = zip(torch.split(hidden, n_at_once), torch.split(targets, n_at_once), strict=True)
         if not torch.is_grad_enabled():

@@ -17,27 +17,49 @@ from torch import Tensor, nn
 
 from elmo.network.kernels import library
 from elmo.network.kernels.char_windows import conv_max_pool
-from elmo.network.kernels.highway import run_highway
-from elmo.network.kernels.inference import infer
+from elmo.network.kernels.highway import hold_packed_highway, run_highway
+from elmo.network.kernels.inference import hold_packed, infer
 from elmo.network.kernels.library import describe, why_unavailable
+from elmo.network.kernels.packed_parameters import (
+    count_numbers,
+    packed_of,
+    plain_tensors,
+    wants_gradients,
+)
 from elmo.network.kernels.packed_weight_cache import forget_all
-from elmo.network.kernels.recurrence import LayerParameters, PackedOrder, State, parameters_of
+from elmo.network.kernels.recurrence import (
+    LayerParameters,
+    PackedLayer,
+    PackedOrder,
+    State,
+    parameters_of,
+)
+from elmo.network.kernels.softmax import log_sum_exp
 from elmo.network.kernels.training import train
 
 __all__ = [
     "can_conv_max_pool",
+    "can_log_sum_exp",
     "can_run",
     "can_run_highway",
     "conv_max_pool",
+    "count_numbers",
     "describe",
     "forget_all",
+    "hold_packed",
+    "hold_packed_highway",
     "is_available",
     "keep_freed_memory",
+    "log_sum_exp",
     "multiplies_bfloat16",
+    "plain_tensors",
     "run_highway",
     "run_layers",
     "why_unavailable",
 ]
+
+# Below, packing the weights takes longer than the product.
+MIN_SOFTMAX_ROWS = 8
 
 # Numbers of <malloc.h>.
 M_TRIM_THRESHOLD = -1
@@ -56,8 +78,14 @@ def multiplies_bfloat16() -> bool:
 
 def can_run(layers: Sequence[LayerParameters], rows: Sequence[Tensor]) -> bool:
     """Whether `run_layers` may be called; weights in bfloat16 give no gradients."""
-    weights = [each for layer in layers for each in parameters_of(layer)]
-    return _can_compute(rows, weights, is_training=_wants_gradients([*rows, *weights]))
+    is_learning = _is_learning(layers, rows)
+    weights = [
+        each
+        for layer in layers
+        if is_learning or packed_of(layer) is None
+        for each in parameters_of(layer)
+    ]
+    return _can_compute(rows, weights, is_learning)
 
 
 def can_conv_max_pool(char_ids: Tensor, char_vectors: Tensor) -> bool:
@@ -67,12 +95,39 @@ def can_conv_max_pool(char_ids: Tensor, char_vectors: Tensor) -> bool:
 
 def can_run_highway(transform: nn.Linear, gate: nn.Linear, rows: Tensor) -> bool:
     """Whether `run_highway` may be called; it gives no gradients."""
+    if _is_learning([], [rows]) or any(_learns(linear) for linear in (transform, gate)):
+        return False
+    if packed_of(transform) is not None and packed_of(gate) is not None:
+        return _can_compute([rows], [], is_training=False)
     weights = [transform.weight, transform.bias, gate.weight, gate.bias]
-    return not _wants_gradients([rows, *weights]) and _can_compute([rows], weights, False)
+    return not _is_learning([], weights) and _can_compute([rows], weights, is_training=False)
 
 
-def _wants_gradients(tensors: Iterable[Tensor]) -> bool:
-    return torch.is_grad_enabled() and any(each.requires_grad for each in tensors)
+def can_log_sum_exp(rows: Sequence[Tensor], weight: Tensor, bias: Tensor) -> bool:
+    """Whether `log_sum_exp` may be called and pays; it gives no gradients."""
+    given = [*rows, weight, bias]
+    return (
+        len(rows[0]) >= MIN_SOFTMAX_ROWS
+        and not _is_learning([], given)
+        and _can_compute(given, [], is_training=False)
+    )
+
+
+def _is_learning(layers: Sequence[LayerParameters], tensors: Iterable[Tensor]) -> bool:
+    """Whether gradients are wanted of any of these."""
+    if not torch.is_grad_enabled():
+        return False
+    return any(each.requires_grad for each in tensors) or any(
+        wants_gradients(layer)
+        if packed_of(layer) is not None
+        else any(each.requires_grad for each in parameters_of(layer))
+        for layer in layers
+    )
+
+
+def _learns(linear: nn.Linear) -> bool:
+    """Whether gradients are wanted of a layer whose weights are held packed."""
+    return torch.is_grad_enabled() and packed_of(linear) is not None and wants_gradients(linear)
 
 
 def _can_compute(rows: Iterable[Tensor], weights: Iterable[Tensor], is_training: bool) -> bool:
@@ -131,10 +186,8 @@ def run_layers(
             layers, rows, states, index, resets or [None] * len(layers), strict=True
         )
     ]
-    given = [*rows]
-    for layer, state in zip(layers, states, strict=True):
-        given += [*state, *parameters_of(layer)]
-    run = train if _wants_gradients(given) else infer
+    given = [*rows, *(part for state in states for part in state)]
+    run = train if _is_learning(layers, given) else infer
     return run(layers, rows, states, orders)
 
 
@@ -145,12 +198,20 @@ def _contiguous(tensor: Tensor | None) -> Tensor | None:
 def _check(layer: LayerParameters, rows: Tensor, state: State, order: PackedOrder) -> PackedOrder:
     """The C++ side trusts its numbers, so all shapes and indices are checked here."""
     n_rows, n_tokens = rows.shape[0], order.n_tokens
-    projection_dim, dim = layer.projection_weight.shape
     n_sentences = state[0].shape[0]
-    expected: list[tuple[str, Tensor, tuple[int, ...]]] = [
-        ("input weight", layer.input_weight, (4 * dim, rows.shape[1])),
-        ("recurrent weight", layer.recurrent_weight, (4 * dim, projection_dim)),
-        ("bias", layer.bias, (4 * dim,)),
+    expected: list[tuple[str, Tensor, tuple[int, ...]]] = []
+    packed: PackedLayer | None = packed_of(layer)
+    if packed is None:
+        projection_dim, dim = layer.projection_weight.shape
+        expected += [
+            ("input weight", layer.input_weight, (4 * dim, rows.shape[1])),
+            ("recurrent weight", layer.recurrent_weight, (4 * dim, projection_dim)),
+            ("bias", layer.bias, (4 * dim,)),
+        ]
+    else:  # weights that fitted when they were packed
+        projection_dim, dim = packed.structure.projection_dim, packed.structure.dim
+        expected.append(("rows", rows, (n_rows, packed.structure.input_dim)))
+    expected += [
         ("hidden state", state[0], (n_sentences, projection_dim)),
         ("cell state", state[1], (n_sentences, dim)),
     ]

@@ -10,7 +10,14 @@ import shutil
 import subprocess
 from pathlib import Path
 
-SOURCES = ("cpu.cpp", "lstm_forward.cpp", "lstm_backward.cpp", "char_cnn.cpp", "highway.cpp")
+SOURCES = (
+    "cpu.cpp",
+    "lstm_forward.cpp",
+    "lstm_backward.cpp",
+    "char_cnn.cpp",
+    "highway.cpp",
+    "softmax.cpp",
+)
 HEADERS = ("parallel.h", "matrix.h", "pointwise.h", "lstm.h")
 FLAGS = ("-std=c++17", "-O3", "-shared", "-fPIC", "-pthread")
 BUILD_SECONDS = 120  # it takes three; a compiler that hangs must not hang the caller

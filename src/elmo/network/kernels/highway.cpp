@@ -15,6 +15,14 @@ struct Highway {
   Packing packing() const { return {dim, 2 * round_up(dim, kPanel), kDepth}; }
 };
 
+// Where the weights of packed column n stand, or null for a padded one.
+static const float* column(const Highway& highway, int64_t n) {
+  const int64_t output = n / (2 * kPanel) * kPanel + n % kPanel;
+  const bool is_gate = n / kPanel % 2 == 0;
+  if (output >= highway.dim) return nullptr;
+  return (is_gate ? highway.gate_weight : highway.weight) + output * highway.dim;
+}
+
 constexpr int64_t kHighwayRows = 20 * kTileRows;  // of kDepth columns: a quarter of a 512 KB cache
 constexpr int64_t kHighwayPanels = 4;
 
@@ -57,13 +65,15 @@ int64_t elmo_packed_highway_size(const Highway* highway) { return highway->packi
 
 int64_t elmo_pack_highway(const Highway* highway, int64_t, int64_t n_threads) {
   return guarded([&] {
-    const auto column = [&](int64_t n) -> const float* {
-      const int64_t output = n / (2 * kPanel) * kPanel + n % kPanel;
-      const bool is_gate = n / kPanel % 2 == 0;
-      if (output >= highway->dim) return nullptr;
-      return (is_gate ? highway->gate_weight : highway->weight) + output * highway->dim;
-    };
-    pack(highway->packing(), highway->packed, column, 1, n_threads);
+    pack(highway->packing(), highway->packed, [&](int64_t n) { return column(*highway, n); }, 1,
+         n_threads);
+  });
+}
+
+int64_t elmo_unpack_highway(const Highway* highway, int64_t, int64_t n_threads) {
+  return guarded([&] {
+    unpack(highway->packing(), highway->packed,
+           [&](int64_t n) { return const_cast<float*>(column(*highway, n)); }, n_threads);
   });
 }
 

@@ -7,12 +7,14 @@ import threading
 from collections.abc import Iterator, Sequence
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from elmo.network.kernels import library
+from elmo.network.kernels.packed_parameters import PackedParameters, packed_of
 from elmo.network.kernels.packed_weight_cache import PackedWeightCache
 from elmo.network.kernels.recurrence import (
     FORWARD_PARTS,
+    WEIGHTS,
     LayerParameters,
     PackedLayer,
     PackedOrder,
@@ -21,6 +23,7 @@ from elmo.network.kernels.recurrence import (
     pack_weights,
     pad_dim,
     parameters_of,
+    unpack_weights,
 )
 
 # A direction's input products are held for this many floats (32 MB) at once; longer texts are run
@@ -119,7 +122,18 @@ def _piece(rows: Tensor, order: PackedOrder, steps: slice) -> tuple[Tensor, Pack
     return rows[distinct], PackedOrder(sizes, n_tokens, index, resets)
 
 
+def hold_packed(layer: nn.Module) -> None:
+    """Let a layer (a `LayerParameters`) hold its weights packed, until they are asked for."""
+    packed = _packed_layer(layer)  # type: ignore[arg-type]
+    parameters = PackedParameters(layer._parameters, packed, lambda: unpack_weights(packed))
+    parameters.release(WEIGHTS)
+    layer.__dict__["_parameters"] = parameters
+
+
 def _packed_layer(layer: LayerParameters) -> PackedLayer:
+    held: PackedLayer | None = packed_of(layer)
+    if held is not None:
+        return held
     clips = layer.cell_clip, layer.projection_clip
 
     def make() -> PackedLayer:

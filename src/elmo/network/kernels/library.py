@@ -83,12 +83,25 @@ class HighwayStructure(ctypes.Structure):
     )
 
 
+class SoftmaxStructure(ctypes.Structure):
+    """`struct Softmax` of softmax.cpp."""
+
+    _fields_ = (
+        *((name, c_int64) for name in ("n_rows", "dim", "n_words", "n_directions")),
+        ("rows", c_void_p * 2),
+        *((name, c_void_p) for name in ("weight", "bias")),
+        ("n_skipped", c_int64),
+        ("log_sums", c_void_p),
+    )
+
+
 # `enum Status` of parallel.h.
 DONE, OUT_OF_MEMORY = 0, 1
 
 # Every function takes an array of structures, its length, and a number of threads.
 FUNCTIONS = {
     "pack": LayerStructure,
+    "unpack": LayerStructure,
     "multiply_inputs": PassStructure,
     "run_forward": PassStructure,
     "run_backward": PassStructure,
@@ -96,7 +109,9 @@ FUNCTIONS = {
     "conv_max_pool": WordsStructure,
     "conv_max_pool_backward": WordsStructure,
     "pack_highway": HighwayStructure,
+    "unpack_highway": HighwayStructure,
     "run_highway": HighwayStructure,
+    "sum_exponentials": SoftmaxStructure,
 }
 
 
@@ -132,6 +147,8 @@ def _load() -> tuple[ctypes.CDLL | None, str]:
     library.elmo_lanes.restype = library.elmo_multiplies_bfloat16.restype = c_int64
     library.elmo_packed_highway_size.restype = c_int64
     library.elmo_packed_highway_size.argtypes = (POINTER(HighwayStructure),)
+    library.elmo_softmax_chunks.restype = c_int64
+    library.elmo_softmax_chunks.argtypes = (POINTER(SoftmaxStructure),)
     library.elmo_packed_sizes.argtypes = (POINTER(LayerStructure), POINTER(c_int64))
     for name, structure in FUNCTIONS.items():
         function = getattr(library, f"elmo_{name}")

@@ -24,6 +24,22 @@ static void pack_layer(const Layer& layer, int64_t n_threads) {
               n_threads);
 }
 
+// The inverse: the packed weights to where the layer's weights are.
+static void unpack_layer(const Layer& layer, int64_t n_threads) {
+  const auto gate = [&](const float* weight, int64_t column, int64_t depth) -> float* {
+    const int64_t row = weight_row(layer, column);
+    return row < 0 ? nullptr : const_cast<float*>(weight) + row * depth;
+  };
+  unpack(layer.input_packing(), layer.input,
+         [&](int64_t n) { return gate(layer.input_weight, n, layer.input_dim); }, n_threads);
+  unpack(layer.recurrent_packing(), layer.recurrent,
+         [&](int64_t n) { return gate(layer.recurrent_weight, n, layer.projection_dim); },
+         n_threads);
+  unpack(layer.projection_packing(), layer.projection,
+         [&](int64_t n) { return const_cast<float*>(layer.projection_weight) + n * layer.dim; },
+         n_threads);
+}
+
 // Input product of the unit blocks [first, last): from_input = rows x weights + bias.
 static void multiply_inputs(const Pass& pass, int64_t first, int64_t last) {
   const Layer& layer = pass.layer;
@@ -188,6 +204,12 @@ void elmo_packed_sizes(const Layer* layer, int64_t* sizes) {
 int64_t elmo_pack(const Layer* layers, int64_t n_layers, int64_t n_threads) {
   return guarded([&] {
     for (int64_t number = 0; number < n_layers; ++number) pack_layer(layers[number], n_threads);
+  });
+}
+
+int64_t elmo_unpack(const Layer* layers, int64_t n_layers, int64_t n_threads) {
+  return guarded([&] {
+    for (int64_t number = 0; number < n_layers; ++number) unpack_layer(layers[number], n_threads);
   });
 }
 

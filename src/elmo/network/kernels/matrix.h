@@ -120,6 +120,22 @@ static inline void store_weight(const Panel& panel, int64_t k, int64_t column, f
 #endif
 }
 
+// The k-th row's weight of a column of a panel.
+static inline float load_weight(const Panel& panel, int64_t k, int64_t column) {
+  const char* row = panel.stored + k * panel.row_bytes();
+  if (panel.format == kFloat32) return reinterpret_cast<const float*>(row)[column];
+#if MULTIPLIES_BFLOAT16
+  row -= k % 2 * panel.row_bytes();
+  const int64_t place = 2 * column + k % 2;
+#else
+  const int64_t place = 2 * (column % kLanes) + column / kLanes;
+#endif
+  const uint32_t bits = static_cast<uint32_t>(reinterpret_cast<const uint16_t*>(row)[place]) << 16;
+  float value;
+  std::memcpy(&value, &bits, 4);
+  return value;
+}
+
 // Store rows k and k + 1 of a panel, the second if there is one; k is even.
 static inline void store_pair(const Panel& panel, int64_t k, const float weights[2][kPanel],
                               bool has_second) {
@@ -228,7 +244,25 @@ static void pack(const Packing& packing, const Packed& packed, Column column, in
   });
 }
 
-// The same for weights whose row k is in memory as row(k)[n].
+// The inverse: write column n of packed weights to column(n)[k], unless that is null.
+template <typename Column>
+static void unpack(const Packing& packing, const Packed& packed, Column column,
+                   int64_t n_threads) {
+  run_in_parallel(packing.n_panels(), n_threads, [&](int64_t number) {
+    const int64_t n_columns = std::min<int64_t>(kPanel, packing.n_columns - number * kPanel);
+    for (int64_t n = 0; n < n_columns; ++n) {
+      float* to = column(number * kPanel + n);
+      if (to == nullptr) continue;
+      for (int64_t k = 0; k < packing.depth; ++k) {
+        const int64_t block = k / packing.block_depth;
+        to[k] = load_weight(packed.panel(packing, block, number), k - block * packing.block_depth,
+                            n);
+      }
+    }
+  });
+}
+
+// Pack weights whose row k is in memory as row(k)[n].
 template <typename Row>
 static void pack_rows(const Packing& packing, const Packed& packed, Row row, int64_t n_threads) {
   const int64_t n_pairs = (packing.depth + 1) / 2, n_pairs_at_once = 32;

@@ -9,8 +9,11 @@ static inline Vector clip(Vector x, float limit) {
   return x < -bound ? -bound : x;
 }
 
-// exp(x) - 1 for |x| <= 87, relative error below 2e-7, near 0 too.
-static inline Vector exp_minus_one(Vector x) {
+// exp(x) as power * (1 + rest), for |x| <= 87.
+struct Exponential {
+  Vector power, rest;
+};
+static inline Exponential split_exponential(Vector x) {
   const Vector shift = splat(12582912.0f);  // 1.5 * 2^23: adding it rounds to a whole number
   const Vector shifted = x * 1.44269504f + shift;
   const Vector whole = shifted - shift;
@@ -22,8 +25,19 @@ static inline Vector exp_minus_one(Vector x) {
   p = p * rest + 1.6666521132e-1f;
   p = p * rest + 4.9999994040e-1f;
   p = p * rest + 1.0f;
-  const Vector power = (Vector)(((Integers)shifted << 23) + 0x3f800000);  // 2^whole
-  return power * (p * rest) + (power - 1.0f);
+  return {(Vector)(((Integers)shifted << 23) + 0x3f800000), p * rest};  // 2^whole
+}
+
+// exp(x) for |x| <= 87, relative error below 2e-7.
+static inline Vector exponential(Vector x) {
+  const Exponential e = split_exponential(x);
+  return e.power * e.rest + e.power;
+}
+
+// exp(x) - 1 for |x| <= 87, relative error below 2e-7, near 0 too.
+static inline Vector exp_minus_one(Vector x) {
+  const Exponential e = split_exponential(x);
+  return e.power * e.rest + (e.power - 1.0f);
 }
 
 static inline Vector sigmoid(Vector x) { return 1.0f / (2.0f + exp_minus_one(clip(-x, 87.0f))); }

@@ -98,6 +98,7 @@ class PackedOrder:
 # The order of elmo_packed_sizes.
 FORWARD_PARTS = ("input", "recurrent", "projection")
 BACKWARD_PARTS = ("recurrent_transposed", "projection_transposed")
+WEIGHTS = ("input_weight", "recurrent_weight", "projection_weight")
 
 
 def pack_weights(
@@ -108,6 +109,7 @@ def pack_weights(
     Without one it is the weights' own.
     """
     packed = []
+    plain = []  # to live until they are packed
     for weight in weights:
         tensors = [
             tensor.detach().float().contiguous()
@@ -126,16 +128,34 @@ def pack_weights(
             math.inf if weight.projection_clip is None else weight.projection_clip,
             *map(address, tensors),
         )
+        held = [tensors[2]]  # the bias is read as it is
         sizes = (c_int64 * 5)()
         library.opened().elmo_packed_sizes(structure, sizes)
         for name, size in zip((*FORWARD_PARTS, *BACKWARD_PARTS), sizes, strict=True):
             if name in parts:
-                part, held = allocate_packed(size, dtype or weight.dtype)
+                part, room = allocate_packed(size, dtype or weight.dtype)
                 setattr(structure, name, part)
-                tensors.append(held)
-        packed.append(PackedLayer(structure, tuple(tensors)))
+                held.append(room)
+        plain.append(tensors)
+        packed.append(PackedLayer(structure, tuple(held)))
     library.call("pack", [each.structure for each in packed])
+    for each in packed:
+        for name in WEIGHTS:
+            setattr(each.structure, name, None)
     return packed
+
+
+def unpack_weights(packed: PackedLayer) -> dict[str, Tensor]:
+    """The weights by their names, as they were before they were packed for inference."""
+    structure = LayerStructure.from_buffer_copy(packed.structure)
+    dim, projection_dim = structure.dim, structure.projection_dim
+    shapes = ((4 * dim, structure.input_dim), (4 * dim, projection_dim), (projection_dim, dim))
+    found = {name: torch.empty(shape) for name, shape in zip(WEIGHTS, shapes, strict=True)}
+    for name, tensor in found.items():
+        setattr(structure, name, address(tensor))
+    library.call("unpack", [structure])
+    dtype = library.FORMATS[structure.input.format]
+    return {name: tensor.to(dtype) for name, tensor in found.items()}
 
 
 def interleave(weight: Tensor) -> Tensor:

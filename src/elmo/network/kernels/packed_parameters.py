@@ -1,0 +1,122 @@
+"""Parameters of a module that are held packed, and unpacked when somebody asks for them.
+
+In: a module and functions of its packed weights. Out: the module, whose `_parameters` give plain
+tensors at the first access to one, from then on for good. So a model that only embeds holds its
+weights once, and `state_dict`, `parameters`, `to` and training see ordinary tensors.
+"""
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any, Generic, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+Packed = TypeVar("Packed")
+Unpack = Callable[[], dict[str, Tensor]]
+
+_lock = threading.RLock()
+
+
+class PackedParameters(dict[str, Any], Generic[Packed]):
+    """The `_parameters` of a module: None in place of those that are only there packed."""
+
+    def __init__(self, plain: dict[str, Any], packed: Packed, unpack: Unpack) -> None:
+        super().__init__(plain)
+        self.packed: Packed | None = packed
+        self.requires_grad = any(each.requires_grad for each in plain.values())
+        self._unpack = unpack
+        self._are_learning = {name: each.requires_grad for name, each in plain.items()}
+        self.sizes = {name: each.numel() for name, each in plain.items()}
+
+    def release(self, names: tuple[str, ...]) -> None:
+        """Let go of the plain tensors of these names."""
+        for name in names:
+            super().__setitem__(name, None)
+
+    def fill(self) -> None:
+        """Unpack, if that has not been done."""
+        with _lock:
+            if self.packed is None:
+                return
+            with torch.inference_mode(False), torch.no_grad():
+                found = self._unpack()
+            for name, tensor in found.items():
+                super().__setitem__(name, nn.Parameter(tensor, self._are_learning[name]))
+            self.packed = None
+            del self._unpack
+
+    # Names can be asked for without unpacking: torch does so whenever an attribute is set.
+
+    def __getitem__(self, name: str) -> Any:  # noqa: ANN401 - nn.Parameter or None
+        if super().__getitem__(name) is None:
+            self.fill()
+        return super().__getitem__(name)
+
+    def get(self, name: str, default: Any = None) -> Any:  # noqa: ANN401
+        """As of a dict."""
+        if super().get(name, default) is None:
+            self.fill()
+        return super().get(name, default)
+
+    def values(self) -> Any:  # noqa: ANN401
+        """As of a dict."""
+        self.fill()
+        return super().values()
+
+    def items(self) -> Any:  # noqa: ANN401
+        """As of a dict."""
+        self.fill()
+        return super().items()
+
+    def pop(self, *arguments: Any) -> Any:  # noqa: ANN401
+        """As of a dict."""
+        self.fill()
+        return super().pop(*arguments)
+
+    def __setitem__(self, name: str, value: Any) -> None:  # noqa: ANN401
+        self.fill()
+        super().__setitem__(name, value)
+
+    def __delitem__(self, name: str) -> None:
+        self.fill()
+        super().__delitem__(name)
+
+    def copy(self) -> dict[str, Any]:
+        """As of a dict."""
+        return dict(self.items())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copies and pickles are plain."""
+        return dict, (self.copy(),)
+
+
+def packed_of(module: object) -> Any:  # noqa: ANN401 - what the module's kernel packed
+    """The packed weights of a module that holds no others, or None."""
+    found = module.__dict__.get("_parameters")
+    return found.packed if isinstance(found, PackedParameters) else None
+
+
+def wants_gradients(module: object) -> bool:
+    """Whether a module that `packed_of` knows is to be trained."""
+    found = module.__dict__.get("_parameters")
+    return isinstance(found, PackedParameters) and found.requires_grad
+
+
+def plain_tensors(module: nn.Module) -> Iterator[Tensor]:
+    """The parameters of a module and its parts that are there as plain tensors."""
+    for part in module.modules():
+        for tensor in dict.values(part._parameters):
+            if tensor is not None:
+                yield tensor
+
+
+def count_numbers(module: nn.Module) -> int:
+    """How many numbers the parameters of a module and its parts have, packed or not."""
+    n_numbers = 0
+    for part in module.modules():
+        found = part._parameters
+        sizes = found.sizes if isinstance(found, PackedParameters) else {}
+        for name, tensor in dict.items(found):
+            n_numbers += sizes.get(name, 0) if tensor is None else tensor.numel()
+    return n_numbers
