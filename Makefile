@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --constraint constraints.txt
 
-.PHONY: demo test check fix docs wheel bench bench-train
+.PHONY: demo test check fix docs wheel sanitize bench bench-train
 
 demo: .venv/.installed            ## embed sentences with "bow", show which occurrences are alike
 	$(BIN)/python examples/bow.py
@@ -28,6 +28,9 @@ docs: .venv/.installed-dev        ## the documentation site, from docs/ and the 
 
 wheel: .venv/.installed-dev       ## a wheel with compiled kernels, installed and tried without a compiler
 	tools/check_wheel.sh
+
+sanitize:                         ## the kernels under AddressSanitizer, UBSan and ThreadSanitizer
+	tools/sanitize.sh
 
 bench: .venv/.installed-dev       ## the numbers of docs/ and README, measured here
 	benchmarks/peers.sh
