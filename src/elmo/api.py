@@ -441,7 +441,7 @@ class Elmo:
 
         Without a path: WordNet's example sentences, which are in the package.
         """
-        return open_index(self, None if path is None else Path(path), lines)
+        return open_index(self, *([] if path is None else [path]), lines=lines)
 
     def neighbors(
         self,

@@ -107,7 +107,7 @@ def to_mapping(settings: Any) -> dict[str, Any]:  # noqa: ANN401 - any settings 
 def read_toml(path: Path) -> dict[str, Any]:
     """Nested mappings of a TOML file."""
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read ({error.strerror})") from error
     except (ValueError, RecursionError) as error:

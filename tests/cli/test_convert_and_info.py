@@ -109,3 +109,22 @@ def test_alignment_matrices_are_read_and_kept(run, refused, official, tmp_path):
 def test_a_wrong_alignment_option_is_told(refused, official, tmp_path, wrong):
     told = refused("convert", official, tmp_path / "model", "--alignment", wrong)
     assert "expected LAYER=FILE" in told
+
+
+def test_a_softmax_is_written_beside_official_weights_and_read_again(run, scoring_model, tmp_path):
+    out = tmp_path / "out"
+    out.mkdir()
+    assert run("convert", scoring_model, out / "weights.hdf5").code == 0
+    names = ["options.json", "softmax.hdf5", "vocab.txt", "weights.hdf5"]
+    assert sorted(path.name for path in out.iterdir()) == names
+    (tmp_path / "text.txt").write_text("I took a bow .\n")
+    ask = "score", tmp_path / "text.txt", "--lines", "tokens", "-m"
+    beside = "--softmax", out / "softmax.hdf5", "--vocabulary", out / "vocab.txt"
+    assert run(*ask, out / "weights.hdf5", *beside).out == run(*ask, scoring_model).out
+
+
+def test_a_readme_alone_is_not_replaced_by_a_model(refused, official, tmp_path):
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "README.md").write_text("mine")
+    assert "contains 'README.md'" in refused("convert", official, tmp_path / "notes")
+    assert (tmp_path / "notes" / "README.md").read_text() == "mine"

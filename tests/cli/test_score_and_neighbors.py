@@ -48,10 +48,11 @@ def test_a_reader_sees_a_line_a_word_and_unknown_words_marked(run, folder):
     assert lines[0].split() == ["bits", "forward", "backward", "combined"]
     assert [line.split()[0] for line in lines[1:6]] == ["I", "took", "a", "bow", "."]
     assert lines[2].startswith("took ?")
-    assert [line.split()[:2] for line in lines[-3:]] == [
+    assert [line.split()[:2] for line in lines[-4:]] == [
         ["perplexity", "forward"],
         ["perplexity", "backward"],
         ["perplexity", "combined"],
+        ["unknown", "words"],
     ]
 
 
@@ -61,7 +62,10 @@ def test_a_model_without_a_softmax_cannot_score(refused, official):
 
 def test_no_text_has_no_scores(run, folder):
     assert run("score", "-", "-m", folder).out == ""
-    assert json.loads(run("score", "-", "-m", folder, "--json").out) == {"perplexity": {}}
+    assert json.loads(run("score", "-", "-m", folder, "--json").out) == {
+        "perplexity": {},
+        "unknown_rate": 0.0,
+    }
 
 
 def test_neighbors_are_shown_with_their_sentences(run, folder, text):
@@ -115,7 +119,7 @@ def test_an_index_tells_what_it_holds(run, folder, text, tmp_path):
 
 def test_a_text_that_is_missing_or_empty_is_refused_and_leaves_no_index(refused, folder, tmp_path):
     ask = ("-o", tmp_path / "index", "-m", folder)
-    assert "no file matches" in refused("index", tmp_path / "nothing.txt", *ask)
+    assert "nothing.txt: no such file" in refused("index", tmp_path / "nothing.txt", *ask)
     (tmp_path / "empty.txt").write_text("\n")
     assert "no words" in refused("index", tmp_path / "empty.txt", *ask)
     (tmp_path / "broken.txt").write_bytes(b"fine\n\xff\n")

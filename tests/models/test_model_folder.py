@@ -303,7 +303,7 @@ def test_a_missing_or_wrong_vocabulary_is_told(folder):
     (folder / VOCABULARY).write_text("\n".join([*WORDS.words, "more"]) + "\n")
     assert "vocab.txt: 9 words, expected 8" in refused(folder)
     (folder / VOCABULARY).unlink()
-    assert "vocab.txt: cannot be read" in refused(folder, DataError)
+    assert "vocab.txt: no such file" in refused(folder, DataError)
 
 
 def test_every_refusal_is_one_of_ours():

@@ -6,6 +6,7 @@ import click
 
 from elmo.cli.options import (
     alignment_option,
+    check_folder_name,
     options_option,
     path_argument,
     source_vocabulary_option,
@@ -31,14 +32,16 @@ def convert(
 
     IN is a model folder, an official weights.hdf5, a .zip of one, a folder of ELMoForManyLangs, a
     TensorFlow checkpoint of bilm, or a token cache. The extension of OUT decides the format: .hdf5
-    writes official weights with options.json beside them, .onnx an ONNX graph, no extension a
-    model folder.
+    writes official weights, with options.json, and vocab.txt and softmax.hdf5 if it has output
+    words, beside them; .onnx an ONNX graph, no extension a model folder.
     """
     if half and out.suffix:
         raise click.UsageError(f"--half is for a model folder, which {out} is not.")
     from elmo.models import formats
     from elmo.models.formats.alignment import align
 
+    if out.suffix not in (".onnx", *formats.hdf5.ENDINGS):
+        check_folder_name(out)
     model = formats.read(source, options, vocabulary)
     if alignment is not None:
         model = align(model, alignment)

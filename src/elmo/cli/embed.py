@@ -5,11 +5,19 @@ from typing import Any, Literal
 
 import click
 
-from elmo.cli.options import alignment_option, lines_option, model_option, options_option
+from elmo.cli.options import (
+    alignment_option,
+    check_folder_name,
+    lines_option,
+    model_option,
+    options_option,
+    texts_argument,
+    warn_if_empty,
+)
 
 
 @click.command()
-@click.argument("source", metavar="INPUT")
+@texts_argument("sources", "INPUT")
 @click.option(
     "--out", "-o", required=True, help="Output file: .npz, .h5, .jsonl or .parquet; or a folder."
 )
@@ -41,7 +49,7 @@ from elmo.cli.options import alignment_option, lines_option, model_option, optio
 @click.option("--workers", type=click.IntRange(1), help="Processes for a corpus.  [default: 1]")
 @click.option("--ray", is_flag=False, flag_value="", help="Use the Ray cluster at this address.")
 def embed(
-    source: str,
+    sources: tuple[str, ...],
     out: str,
     model: Path,
     shards: str | None,
@@ -54,28 +62,36 @@ def embed(
 ) -> None:
     """Write one vector per word of a text.
 
-    INPUT is plain, .gz or .xz text, or - for standard input; the output has one record per line.
+    INPUT is plain, .gz or .xz text, a glob, or - for standard input; the output has one record per
+    line.
     The sequences of a FASTA file are found by their ids in the output.
 
     A folder of text and .parquet files becomes a folder of shards, with --format parquet; run the
     same command to resume it.
     """
-    if not (shards or "://" in source or Path(source).is_dir()):
+    is_corpus = bool(shards) or any("://" in source or Path(source).is_dir() for source in sources)
+    if not is_corpus:
         if workers or ray is not None:
             raise click.UsageError("--workers and --ray write shards: add --format parquet.")
+        from elmo.files.text_files import find_text_files
         from elmo.vectors import embed_file
 
+        paths = find_text_files(*sources)
         counts = embed_file(
-            Path(source), Path(out), model, pool=pool, column=column, id_field=id_field, **wanted
+            paths, Path(out), model, pool=pool, column=column, id_field=id_field, **wanted
         )
+        warn_if_empty(sources, counts.n_tokens)
         click.echo(f"{out}: {counts.n_lines:,} lines, {counts.n_tokens:,} tokens")
         return
     if pool is not None or id_field is not None:
         raise click.UsageError("--pool and --id-field are for a file, not for a corpus.")
+    check_folder_name(out)
+    if len(sources) > 1:
+        raise click.UsageError("A corpus is one file or folder: put the files into one folder.")
     from elmo.vectors.corpus import LocalWorkers, RayWorkers, embed_corpus
 
     working = LocalWorkers(workers or 1) if ray is None else RayWorkers(ray or None, workers)
-    total = embed_corpus(source, out, model, column=column, workers=working, **wanted)
+    total = embed_corpus(sources[0], out, model, column=column, workers=working, **wanted)
     click.echo(
         f"{out}: {total.n_shards:,} shards ({total.n_new:,} new), {total.n_sentences:,} sentences, "
         f"{total.n_tokens:,} tokens"

@@ -14,7 +14,9 @@ from elmo.cli.options import (
     path_argument,
     softmax_option,
     task_bilm_option,
+    texts_argument,
     vocabulary_option,
+    warn_of_unknown_words,
 )
 
 if TYPE_CHECKING:
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @path_argument("model", "MODEL")
-@click.argument("text", metavar="FILE")
+@texts_argument("texts", "FILE")
 @softmax_option
 @vocabulary_option
 @lines_option
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
 @json_option
 def evaluate(
     model: Path,
-    text: str,
+    texts: tuple[str, ...],
     softmax: Path | None,
     vocabulary: Path | None,
     lines: "LineFormat",
@@ -54,10 +56,12 @@ def evaluate(
         if softmax is not None or vocabulary is not None or is_given("lines"):
             raise click.UsageError("--softmax, --vocabulary and --lines are for a biLM.")
         trained = open_task(model, bilm_path=bilm)
-        measured = dict(trained.measure(trained.read(Path(text))))
+        examples = [example for text in texts for example in trained.read(Path(text))]
+        measured = dict(trained.measure(examples))
     else:
         opened = Elmo.load(model, softmax=softmax, vocabulary=vocabulary).model
-        measured = dataclasses.asdict(measure_text(opened, text, lines))
+        measured = dataclasses.asdict(measure_text(opened, texts, lines))
+    warn_of_unknown_words(measured.get("unknown_rate", 0.0))
     if as_json:
         click.echo(json.dumps(measured))
         return

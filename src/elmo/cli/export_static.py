@@ -17,7 +17,11 @@ if TYPE_CHECKING:
 )
 @model_option
 @path_option("--vocabulary", help="Words, one per line: the vector of each is its layer 0.")
-@path_option("--text", help="Text: the vector of each of its words is the mean over the text.")
+@click.option(
+    "--text",
+    multiple=True,
+    help="Text: the vector of each of its words is the mean over it; a glob; repeatable.",
+)
 @lines_option
 @click.option(
     "--layers", default="average", show_default=True, help="With --text: top, average or a number."
@@ -29,7 +33,7 @@ def export_static(
     out: Path,
     model: Path,
     vocabulary: Path | None,
-    text: Path | None,
+    text: tuple[str, ...],
     lines: "LineFormat",
     layers: str,
     min_count: int,
@@ -41,7 +45,7 @@ def export_static(
         out,
         model,
         vocabulary=vocabulary,
-        text=text,
+        text=text or None,
         lines=lines,
         layers=layers,
         min_count=min_count,

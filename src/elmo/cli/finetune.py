@@ -5,7 +5,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from elmo.cli.options import path_argument, softmax_option, text_run_options, vocabulary_option
+from elmo.cli.options import (
+    check_folder_name,
+    path_argument,
+    softmax_option,
+    text_run_options,
+    vocabulary_option,
+)
 
 if TYPE_CHECKING:
     from elmo.text.lines import LineFormat
@@ -18,8 +24,8 @@ if TYPE_CHECKING:
 @vocabulary_option
 def finetune(
     model: Path,
-    train: str,
-    heldout: str,
+    train: tuple[str, ...],
+    heldout: tuple[str, ...],
     lines: "LineFormat",
     out: Path,
     config: Path | None,
@@ -34,6 +40,7 @@ def finetune(
     MODEL is a model folder or official weights. OUT/model is the best model on the held-out text.
     Run the same command to resume a run that was stopped or killed.
     """
+    check_folder_name(out)
     from elmo.api import Elmo
     from elmo.pretraining import finetune_model, open_texts, read_finetune_config
     from elmo.pretraining.pretrain import check_run_folder

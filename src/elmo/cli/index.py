@@ -6,14 +6,21 @@ from typing import TYPE_CHECKING
 
 import click
 
-from elmo.cli.options import json_option, lines_option, model_option, path_option
+from elmo.cli.options import (
+    check_folder_name,
+    json_option,
+    lines_option,
+    model_option,
+    path_option,
+    texts_argument,
+)
 
 if TYPE_CHECKING:
     from elmo.text.lines import LineFormat
 
 
 @click.command()
-@click.argument("text")
+@texts_argument("texts", "TEXT")
 @path_option("--out", "-o", required=True, help="Folder of the index; an index in it is replaced.")
 @model_option
 @click.option(
@@ -26,7 +33,7 @@ if TYPE_CHECKING:
 @lines_option
 @json_option
 def index(
-    text: str,
+    texts: tuple[str, ...],
     out: Path,
     model: Path,
     layers: str,
@@ -36,8 +43,9 @@ def index(
 ) -> None:
     """Index every word of a text in its context.
 
-    TEXT is a file, a folder or a glob of files: plain, .gz or .xz.
+    TEXT is a file, a folder or a glob of files: plain, .gz or .xz; or - for standard input.
     """
+    check_folder_name(out)
     from elmo.api import Elmo
     from elmo.files.text_files import find_text_files
     from elmo.search.build import GRAPH_FROM, build_index
@@ -45,7 +53,7 @@ def index(
 
     made = build_index(
         Elmo.load(model),
-        read_sentences(find_text_files(text), lines),
+        read_sentences(find_text_files(*texts), lines),
         out,
         layers=layers,
         graph_from=None if exact else GRAPH_FROM,

@@ -5,6 +5,8 @@ from dataclasses import asdict
 
 import click
 
+from elmo.cli.options import fit_terminal
+
 
 @click.command()
 @click.argument("name", required=False)
@@ -25,7 +27,7 @@ def models(name: str | None, as_json: bool) -> None:
         width = max(len(release.name) for release in found)
         for row in rows:
             mark = "*" if row["is_here"] else " "
-            click.echo(f"{mark} {row['name']:{width}}  {row['about']}")
+            click.echo(fit_terminal(f"{mark} {row['name']:{width}}  {row['about']}"))
         click.echo("(*: already downloaded; `elmo models NAME` says more)")
     else:
         for key, value in rows[0].items():

@@ -6,7 +6,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from elmo.cli.options import json_option, lines_option, model_option, search_text_option
+from elmo.cli.options import (
+    fit_terminal,
+    json_option,
+    lines_option,
+    model_option,
+    search_text_option,
+)
 
 if TYPE_CHECKING:
     from elmo.text.lines import LineFormat
@@ -27,7 +33,7 @@ if TYPE_CHECKING:
 @json_option
 def neighbors(
     sentence: str,
-    text: Path | None,
+    text: tuple[str, ...],
     lines: "LineFormat",
     model: Path,
     k: int,
@@ -46,7 +52,7 @@ def neighbors(
     occurrence = Occurrence.marked(sentence)
     elmo = Elmo.load(model)
     found = find_neighbors(
-        elmo, open_index(elmo, text, lines), occurrence, k, layers=layers, any_word=any_word
+        elmo, open_index(elmo, *text, lines=lines), occurrence, k, layers=layers, any_word=any_word
     )
     if as_json:
         click.echo(json.dumps(found.to_mapping()))
@@ -54,6 +60,6 @@ def neighbors(
     for neighbor in found.in_context:
         tokens, position = list(neighbor.occurrence.tokens), neighbor.occurrence.position
         tokens[position] = f"*{tokens[position]}*"
-        click.echo(f"{neighbor.similarity:.3f}  {' '.join(tokens)}")
+        click.echo(fit_terminal(f"{neighbor.similarity:.3f}  {' '.join(tokens)}"))
     static = ", ".join(f"{word.word} {word.similarity:.2f}" for word in found.without_context)
     click.echo(f"\nwithout context: {static}")

@@ -1,16 +1,22 @@
 """Options that several verbs share, each defined once."""
 
-from collections.abc import Callable, Sequence
+import re
+import shutil
+import sys
+import warnings
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 from click.core import ParameterSource
 
+from elmo.errors import ConfigError
 from elmo.models import ENGLISH
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 Decorator = Callable[[Command], Command]
+MAX_UNKNOWN_RATE = 0.2
 
 
 def path_option(*names: str, help: str, required: bool = False) -> Decorator[Any]:
@@ -21,6 +27,42 @@ def path_option(*names: str, help: str, required: bool = False) -> Decorator[Any
 def path_argument(name: str, metavar: str) -> Decorator[Any]:
     """An argument with a path."""
     return click.argument(name, metavar=metavar, type=click.Path(path_type=Path))
+
+
+def texts_argument(name: str, metavar: str) -> Decorator[Any]:
+    """An argument with paths and glob patterns of texts, one or more."""
+    return click.argument(name, metavar=f"{metavar}...", nargs=-1, required=True)
+
+
+def warn_if_empty(sources: Iterable[str | Path], n_words: int) -> None:
+    """Say that there was nothing to read."""
+    if not n_words:
+        warnings.warn(f"{', '.join(map(str, sources))}: no words", stacklevel=2)
+
+
+def warn_of_unknown_words(rate: float) -> None:
+    """Say that a perplexity is mostly that of the unknown word."""
+    if rate > MAX_UNKNOWN_RATE:
+        warnings.warn(
+            f"{rate:.0%} of the words are not in the vocabulary and were scored as the unknown "
+            "word; perplexities of such text cannot be compared",
+            stacklevel=2,
+        )
+
+
+def check_folder_name(out: str | Path) -> None:
+    """Refuse a folder whose name has the ending of a file."""
+    ending = Path(out).suffix
+    if re.fullmatch(r"\.[a-z]\w*", ending, re.IGNORECASE) and not Path(out).is_dir():
+        raise ConfigError(
+            f"{out}: a folder is written, expected a name without the ending {ending}"
+        )
+
+
+def fit_terminal(line: str) -> str:
+    """Cut a line that is wider than the terminal, if it is shown on one."""
+    width = shutil.get_terminal_size().columns
+    return line if len(line) <= width or not sys.stdout.isatty() else f"{line[: width - 3]}..."
 
 
 def is_given(name: str) -> bool:
@@ -79,9 +121,11 @@ lines_option = click.option(
     help="What a line of text is: a paragraph (split into sentences), one sentence, the tokens "
     "of one sentence with white space between them, or a protein, whose tokens are its letters.",
 )
-search_text_option = path_option(
+search_text_option = click.option(
     "--text",
-    help="Text to search: a text file, or a folder of `elmo index`.  [default: WordNet's examples]",
+    multiple=True,
+    help="Text to search: files, globs, or a folder of `elmo index`.  [default: WordNet's "
+    "examples]",
 )
 glove_option = path_option("--glove", help="Word vectors in the text format of GloVe or word2vec.")
 
@@ -119,9 +163,19 @@ def text_run_options(command: Command) -> Command:
     for option in reversed(
         (
             click.option(
-                "--train", required=True, metavar="GLOB", help="Text files; also .gz and .xz."
+                "--train",
+                required=True,
+                multiple=True,
+                metavar="GLOB",
+                help="Text files; also .gz and .xz; repeatable.",
             ),
-            click.option("--heldout", required=True, metavar="GLOB", help="Held-out text files."),
+            click.option(
+                "--heldout",
+                required=True,
+                multiple=True,
+                metavar="GLOB",
+                help="Held-out text files; repeatable.",
+            ),
             lines_option,
             out_option,
             config_option,

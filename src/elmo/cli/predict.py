@@ -6,7 +6,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from elmo.cli.options import lines_option, path_argument, task_bilm_option
+from elmo.cli.options import (
+    lines_option,
+    path_argument,
+    task_bilm_option,
+    texts_argument,
+    warn_if_empty,
+)
 
 if TYPE_CHECKING:
     from elmo.text.lines import LineFormat
@@ -14,28 +20,43 @@ if TYPE_CHECKING:
 
 @click.command()
 @path_argument("folder", "DIR")
-@path_argument("source", "INPUT")
+@texts_argument("sources", "INPUT")
 @click.option("--data", is_flag=True, help="INPUT is a data file of the task, not text.")
 @task_bilm_option
 @lines_option
 @click.option("--json", "as_json", is_flag=True, help="Print a line of JSON per example.")
 def predict(
-    folder: Path, source: Path, data: bool, bilm: Path | None, lines: "LineFormat", as_json: bool
+    folder: Path,
+    sources: tuple[str, ...],
+    data: bool,
+    bilm: Path | None,
+    lines: "LineFormat",
+    as_json: bool,
 ) -> None:
     """Predict with the task model in DIR, the output of `elmo train`.
 
-    INPUT is plain, .gz or .xz text, or - for standard input.
+    INPUT is plain, .gz or .xz text, a folder, a glob, or - for standard input.
     """
     from itertools import tee
 
-    from elmo.files.text_files import read_lines
+    from elmo.files.text_files import find_text_files, read_lines
     from elmo.tasks.saved import open_task
 
     trained = open_task(folder, bilm_path=bilm)
-    examples = trained.read(source) if data else trained.task.read_text(read_lines(source), lines)
+    paths = [Path(source) for source in sources] if data else find_text_files(*sources)
+    examples = (
+        example
+        for path in paths
+        for example in (
+            trained.read(path) if data else trained.task.read_text(read_lines(path), lines)
+        )
+    )
     shown, given = tee(examples)
+    n_examples = 0
     for example, prediction in zip(shown, trained.predict(given), strict=True):
+        n_examples += 1
         if as_json:
             click.echo(json.dumps(trained.task.to_mapping(example, prediction)))
         else:
             click.echo(trained.task.show(example, prediction))
+    warn_if_empty(sources, n_examples)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from elmo.cli.options import path_option, text_run_options
+from elmo.cli.options import check_folder_name, path_option, text_run_options
 
 if TYPE_CHECKING:
     from elmo.text.lines import LineFormat
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 @click.option("--size", help="Size of the network: original, medium, small (default) or tiny.")
 @path_option("--cache", help="Folder of tokenized text, shared between runs.  [default: OUT/cache]")
 def pretrain(
-    train: str,
-    heldout: str,
+    train: tuple[str, ...],
+    heldout: tuple[str, ...],
     lines: "LineFormat",
     out: Path,
     config: Path | None,
@@ -32,6 +32,7 @@ def pretrain(
     A blank line separates documents. OUT/model is the model. Run the same command to resume a run
     that was stopped or killed.
     """
+    check_folder_name(out)
     from elmo.pretraining import open_texts, pretrain_model, read_config
     from elmo.pretraining.pretrain import check_run_folder
     from elmo.training import Budget, join_processes
@@ -45,4 +46,4 @@ def pretrain(
     if perplexity is None:
         raise click.Abort
     if processes.is_first:
-        click.echo(f"{out / 'model'}: held-out perplexity {perplexity.mean:.2f}")
+        click.echo(f"{out / 'model'}: held-out perplexity {perplexity.describe()}")

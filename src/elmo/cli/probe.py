@@ -20,9 +20,12 @@ if TYPE_CHECKING:
     from elmo.probes.result import ProbeResult
 
 
-@click.group()
-def probe() -> None:
+@click.group(invoke_without_command=True)
+@click.pass_context
+def probe(ctx: click.Context) -> None:
     """Measure what the layers of a model represent, as the papers did."""
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())
 
 
 @probe.command()

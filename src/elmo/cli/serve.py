@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from elmo.cli.options import lines_option, model_option
+from elmo.cli.options import lines_option, model_option, search_text_option
 
 if TYPE_CHECKING:
     from elmo.text.lines import LineFormat
@@ -15,12 +15,7 @@ if TYPE_CHECKING:
 @model_option
 @click.option("--host", help="Address to listen on.  [default: 127.0.0.1]")
 @click.option("--port", type=int, help="Port; 0 chooses a free one.  [default: 8000]")
-@click.option(
-    "--text",
-    type=click.Path(path_type=Path),
-    help="Text to find neighbors in: a text file, or a folder of `elmo index`.  "
-    "[default: WordNet's examples]",
-)
+@search_text_option
 @lines_option
 @click.option(
     "--task",
@@ -41,7 +36,7 @@ def serve(
     model: Path,
     host: str | None,
     port: int | None,
-    text: Path | None,
+    text: tuple[str, ...],
     lines: "LineFormat",
     tasks: tuple[Path, ...],
     token_file: Path | None,
@@ -69,5 +64,7 @@ def serve(
     settings = read_config(config, sets, host, port)
     token = read_token(token_file, token_variable)
     elmo = Elmo.load(model)
-    service = Service(elmo, str(model), open_index(elmo, text, lines), load_tasks(tasks, elmo))
+    service = Service(
+        elmo, str(model), open_index(elmo, *text, lines=lines), load_tasks(tasks, elmo)
+    )
     run(service, settings, token, click.echo)

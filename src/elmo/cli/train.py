@@ -6,6 +6,7 @@ import click
 
 from elmo.cli.options import (
     budget_options,
+    check_folder_name,
     config_option,
     glove_option,
     model_option,
@@ -51,6 +52,7 @@ def train(
     docs/tasks.md describes the data and the settings of each task. OUT/model is the best model on
     the development data. Run the same command to resume a run that was stopped or killed.
     """
+    check_folder_name(out)
     from elmo.tasks import find_task
     from elmo.tasks.config import read_config
     from elmo.tasks.train import train_task

@@ -5,6 +5,7 @@ of lines of about a megabyte, which end at a blank line, as this ends a document
 file and the line. A line of a FASTA file is a sequence, which is a document of its own.
 """
 
+import codecs
 import csv
 import glob
 import gzip
@@ -28,14 +29,21 @@ STANDARD_INPUT = Path("-")
 MAX_LINE_BYTES = 64_000_000  # a longer line is not a paragraph
 
 
-def find_text_files(pattern: str) -> list[Path]:
-    """The files that a path or a glob pattern names, or the text files of a folder, by name."""
-    if Path(pattern).is_file():  # a plain path may contain characters of a pattern
+def find_text_files(*patterns: str | Path) -> list[Path]:
+    """The files that paths and glob patterns name, or the text files of folders, by name."""
+    return [path for pattern in patterns for path in _matches(str(pattern))]
+
+
+def _matches(pattern: str) -> list[Path]:
+    is_plain = Path(pattern).exists() or Path(pattern) == STANDARD_INPUT
+    if is_plain and not Path(pattern).is_dir():  # it may contain characters of a pattern
         return [Path(pattern)]
-    if Path(pattern).is_dir():
+    if is_plain:
         paths = sorted(path for path in Path(pattern).iterdir() if path.suffix in SUFFIXES)
     else:
         paths = sorted(path for path in map(Path, glob.glob(pattern)) if path.is_file())
+    if not paths and not is_plain and not glob.has_magic(pattern):
+        raise DataError(f"{pattern}: no such file")
     if not paths:
         raise DataError(f"no file matches {pattern!r}; expected text files")
     return paths
@@ -142,7 +150,10 @@ def lines_with_sizes(
                         f"{name}:{number}: a line of over {MAX_LINE_BYTES // 10**6} MB; expected "
                         "one paragraph per line"
                     )
-                yield _decode(line, name, number), len(line)
+                start = line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
+                yield _decode(start, name, number), len(line)
+    except FileNotFoundError as error:
+        raise DataError(f"{name}: no such file") from error
     except (OSError, EOFError, lzma.LZMAError) as error:
         where = f"{name}:{number}" if number else name
         raise DataError(
@@ -165,6 +176,10 @@ def _open_path(path: Path) -> AbstractContextManager[BinaryIO]:
 
 
 def _decode(line: bytes, name: str, number: int) -> str:
+    if number == 1 and line.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        raise DataError(
+            f"{name}: UTF-16, expected UTF-8; convert it with: iconv -f UTF-16 -t UTF-8"
+        )
     if b"\0" in line:
         raise DataError(f"{name}:{number}: a zero byte; expected text, not a binary file")
     try:

@@ -205,14 +205,22 @@ class Tally:
     def __init__(self, sentences: Iterable[ScoredSentence] = ()) -> None:
         self._nats: dict[Context, float] = defaultdict(float)
         self._n_predicted: dict[Context, int] = defaultdict(int)
+        self.n_words = self._n_unknown = 0
         for sentence in sentences:
             self.add(sentence)
 
     def add(self, sentence: ScoredSentence) -> None:
         """Add one sentence."""
+        self.n_words += len(sentence.tokens)
+        self._n_unknown += sentence.is_known.count(False)
         for context in sentence.log_probs:
             self._nats[context] -= sentence.log_prob(context)
             self._n_predicted[context] += sentence.n_predicted(context)
+
+    @property
+    def unknown_rate(self) -> float:
+        """The share of words that are not in the vocabulary."""
+        return self._n_unknown / self.n_words if self.n_words else 0.0
 
     def perplexities(self) -> dict[Context, float | None]:
         """The exponential of the mean surprisal, by context; None where nothing was predicted.
@@ -241,6 +249,11 @@ class Scored:
         """Over all words and boundaries; NaN if there are none."""
         found = Tally(self.sentences).perplexities().get(context)
         return math.nan if found is None else found
+
+    @property
+    def unknown_rate(self) -> float:
+        """The share of words that are not in the vocabulary; many make perplexities useless."""
+        return Tally(self.sentences).unknown_rate
 
     def to_mapping(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from elmo.errors import CheckpointError
+from elmo.errors import CheckpointError, ConfigError
 from elmo.files.atomic import write_json
 from elmo.files.locks import exclusive
 from elmo.models import catalog
@@ -46,7 +46,10 @@ def cache_folder() -> Path:
     home = os.environ.get("ELMO_HOME")
     if home:
         return Path(home).expanduser() / "models"
-    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    try:
+        cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    except RuntimeError as error:
+        raise ConfigError("no home folder is known, expected one, or ELMO_HOME") from error
     return Path(cache) / "elmo" / "models"
 
 

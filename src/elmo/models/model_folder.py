@@ -262,7 +262,9 @@ def _check_replaceable(folder: Path) -> None:
     if not folder.exists():
         return
     ours = {CONFIG, WEIGHTS, VOCABULARY, CARD, *LISTS}
-    others = sorted({p.name for p in folder.iterdir()} - ours) if folder.is_dir() else ["a file"]
+    names = {path.name for path in folder.iterdir()} if folder.is_dir() else {"a file"}
+    # A README.md or a vocab.txt alone is somebody's own.
+    others = sorted(names - ours if is_model_folder(folder) else names)
     if others:
         raise CheckpointError(
             f"{folder}: contains {others[0]!r}; expected a new folder, or a model to be replaced"

@@ -43,9 +43,8 @@ class Perplexity:
     def describe(self) -> str:
         """The perplexities as text."""
         named = {"forward": self.forward, "backward": self.backward, "mean": self.mean}
-        return ", ".join(
-            f"{value:.2f} {name}" for name, value in named.items() if value is not None
-        )
+        shown = [f"{value:.2f} {name}" for name, value in named.items() if value is not None]
+        return ", ".join([*shown, f"{self.unknown_rate:.1%} unknown words"])
 
 
 @torch.no_grad()
@@ -92,14 +91,17 @@ def measure(
     )
 
 
-def measure_text(model: Model, pattern: str, lines: LineFormat = "paragraphs") -> Perplexity:
+def measure_text(
+    model: Model, texts: str | Sequence[str], lines: LineFormat = "paragraphs"
+) -> Perplexity:
     """The perplexity of the text in files of any size."""
     if model.head is None or model.vocabulary is None:
         raise CheckpointError(
             "the model has no head, expected one that predicts words: give the official softmax "
             "and vocabulary, or train a head with `elmo finetune`"
         )
-    sentences = read_sentences(find_text_files(pattern), lines)
+    patterns = [texts] if isinstance(texts, str) else texts
+    sentences = read_sentences(find_text_files(*patterns), lines)
     return measure(model.bilm, model.head, InputOutputEncoder.of(model), sentences)
 
 

@@ -4,6 +4,7 @@ In: settings, texts, an output folder, a budget. Out: the folder of the run, wit
 model's held-out perplexity.
 """
 
+from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -33,18 +34,16 @@ def check_run_folder(out: Path, config: PretrainConfig) -> None:
 
 
 def open_texts(
-    train: str,
-    heldout: str,
+    train: str | Sequence[str],
+    heldout: str | Sequence[str],
     cache: Path,
     processes: Processes,
     lines: LineFormat = "paragraphs",
 ) -> Texts:
-    """Split the texts of two globs into words, unless that was done before."""
+    """Split the texts of paths or globs into words, unless that was done before."""
+    patterns = [[texts] if isinstance(texts, str) else texts for texts in (train, heldout)]
     with processes.first_before_others():
-        return Texts(
-            build_cache(find_text_files(train), cache, lines),
-            build_cache(find_text_files(heldout), cache, lines),
-        )
+        return Texts(*(build_cache(find_text_files(*some), cache, lines) for some in patterns))
 
 
 def pretrain_model(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
+from elmo.files.text_files import find_text_files
 from elmo.inference.occurrence import Occurrence
 from elmo.inference.results import Layers
 from elmo.search.build import temporary_index
@@ -85,13 +86,13 @@ def search(
     )
 
 
-def open_index(elmo: "Elmo", source: Path | None = None, lines: LineFormat = "paragraphs") -> Index:
-    """The index in a folder, or a temporary one of a text file.
+def open_index(elmo: "Elmo", *sources: str | Path, lines: LineFormat = "paragraphs") -> Index:
+    """The index in a folder, or a temporary one of text files, by their paths or globs.
 
     Without a source: the sentences of the package.
     """
-    if source is None:
+    if not sources:
         return ExampleIndex(elmo)
-    if source.is_dir():
-        return WordIndex(source, elmo)
-    return temporary_index(elmo, read_sentences([source], lines))
+    if len(sources) == 1 and Path(sources[0]).is_dir():
+        return WordIndex(Path(sources[0]), elmo)
+    return temporary_index(elmo, read_sentences(find_text_files(*sources), lines))

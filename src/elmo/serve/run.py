@@ -108,7 +108,7 @@ def read_token(path: Path | None, variable: str | None) -> str | None:
     if path is not None:
         source = str(path)
         try:
-            token = path.read_text(encoding="utf-8").strip()
+            token = path.read_text(encoding="utf-8-sig").strip()
         except (OSError, UnicodeDecodeError) as error:
             raise ConfigError(f"{path}: cannot be read ({type(error).__name__})") from error
     elif variable is not None:

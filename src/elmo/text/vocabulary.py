@@ -79,10 +79,12 @@ class Vocabulary:
 
 def read_list(path: Path) -> list[str]:
     """The lines of a file with one word, or one character, per line."""
+    if not path.exists():
+        raise DataError(f"{path}: no such file")
     if not path.is_file():  # a pipe or a device has no end
         raise DataError(f"{path}: cannot be read, expected a vocabulary with one word per line")
     try:
-        text = path.read_bytes().decode("utf-8")  # as bytes: "\r" may be part of a word
+        text = path.read_bytes().decode("utf-8-sig")  # as bytes: "\r" may be part of a word
     except OSError as error:
         raise DataError(
             f"{path}: cannot be read ({error.strerror}); expected a vocabulary with one word per "

@@ -8,9 +8,9 @@ the input's encoding.
 
 import dataclasses
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, groupby, islice, pairwise, tee
+from itertools import accumulate, count, groupby, islice, pairwise, tee
 from pathlib import Path
 from typing import Literal
 
@@ -20,8 +20,8 @@ from tqdm import tqdm
 from elmo.api import Elmo
 from elmo.errors import ConfigError, DataError, needs_extra
 from elmo.files.text_files import (
-    STANDARD_INPUT,
     TABLE_SUFFIXES,
+    FastaRecord,
     is_fasta,
     read_column,
     read_fasta,
@@ -47,7 +47,7 @@ class Counts:
 
 
 def embed_file(
-    source: Path,
+    source: Path | Sequence[Path],
     out: Path,
     model: Path,
     *,
@@ -60,7 +60,7 @@ def embed_file(
     column: str = "text",
     id_field: int | None = None,
 ) -> Counts:
-    """Write the vectors of each line of a text; a progress bar shows on a terminal.
+    """Write the vectors of each line of one text or several; a progress bar shows on a terminal.
 
     `lines` says what a line is: a paragraph that is split into sentences, one sentence, tokens, or
     residues. A line of a .csv, .tsv or .parquet file is the value of `column` in a row. The
@@ -69,15 +69,15 @@ def embed_file(
     """
     if pool is not None and out.suffix == ".parquet":
         raise ConfigError(f"{out}: pooled vectors, expected .npz, .h5 or .jsonl")
-    lines = line_format_of([source], lines)
+    sources = [source] if isinstance(source, Path) else source
     n_lines = n_sentences = n_tokens = 0
     with new_vector_file(out) as file:
-        progress = Progress(source, column)
+        progress = Progress(sources, column)
         elmo = Elmo.load(model, options=options, alignment=alignment)
         none = no_vectors(elmo, layers)  # unknown layers are refused before the text is read
         if isinstance(file, ParquetFile):
             file.no_vectors = none.astype(dtype)
-        entries = _entries(source, lines, column, id_field)
+        entries = _entries(sources, lines, column, id_field)
         with progress:
             for entry, vectors in embed_entries(elmo, entries, layers):
                 pooled = vectors if pool is None else _pool(vectors, pool)
@@ -89,23 +89,35 @@ def embed_file(
     return Counts(n_lines, n_sentences, n_tokens)
 
 
-def _entries(source: Path, lines: LineFormat, column: str, id_field: int | None) -> Iterator[Entry]:
-    """The lines of a file; those of a FASTA file with their ids, each of which is there once."""
-    if not is_fasta(source):
-        for number, line in enumerate(_read_lines(source, column)):
-            yield make_entry(line, number, lines)
-        return
+def _entries(
+    sources: Sequence[Path], lines: LineFormat, column: str, id_field: int | None
+) -> Iterator[Entry]:
+    """The lines of files; those of FASTA files with their ids, each of which is there once."""
     numbers: dict[str, int] = {}
-    for number, record in enumerate(read_fasta(source)):
-        key = record.id(id_field).replace("/", "_")  # HDF5 would make groups of it
-        if not key or key in numbers:
-            found = f"also that of sequence {numbers[key] + 1}" if key else "empty"
-            raise DataError(
-                f"{source}: the id of sequence {number + 1}, {record.header[:60]!r}, is {found}, "
-                "expected ids that differ; choose another field"
-            )
-        numbers[key] = number
-        yield dataclasses.replace(make_entry(record.sequence, number, lines), key=key)
+    number = count()
+    for source in sources:
+        kind = line_format_of([source], lines)
+        if is_fasta(source):
+            for record, k in zip(read_fasta(source), number, strict=False):
+                key = _new_key(source, record, k, id_field, numbers)
+                yield dataclasses.replace(make_entry(record.sequence, k, kind), key=key)
+        else:
+            for line in _read_lines(source, column):
+                yield make_entry(line, next(number), kind)
+
+
+def _new_key(
+    source: Path, record: FastaRecord, number: int, id_field: int | None, numbers: dict[str, int]
+) -> str:
+    key = record.id(id_field).replace("/", "_")  # HDF5 would make groups of it
+    if not key or key in numbers:
+        found = f"also that of sequence {numbers[key] + 1}" if key else "empty"
+        raise DataError(
+            f"{source}: the id of sequence {number + 1}, {record.header[:60]!r}, is {found}, "
+            "expected ids that differ; choose another field"
+        )
+    numbers[key] = number
+    return key
 
 
 def _read_lines(source: Path, column: str) -> Iterator[str]:
@@ -181,9 +193,11 @@ def _embed_sentences(elmo: Elmo, sentences: Iterable[list[str]], layers: str) ->
 class Progress:
     """A bar with tokens per second and, for a file, the time left. Reads the file once to know."""
 
-    def __init__(self, source: Path, column: str) -> None:
-        is_pipe = source == STANDARD_INPUT
-        self._n_characters = None if is_pipe else sum(map(_n_written, _read_lines(source, column)))
+    def __init__(self, sources: Sequence[Path], column: str) -> None:
+        self._n_characters: int | None = None
+        if all(source.is_file() for source in sources):  # a pipe can be read only once
+            lines = (line for source in sources for line in _read_lines(source, column))
+            self._n_characters = sum(map(_n_written, lines))
         self._n_tokens = 0
 
     def __enter__(self) -> "Progress":

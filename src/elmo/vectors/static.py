@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from elmo.api import Elmo
 from elmo.errors import ConfigError, DataError
 from elmo.files.atomic import atomic_write
-from elmo.files.text_files import read_raw_lines
+from elmo.files.text_files import find_text_files, read_raw_lines
 from elmo.inference.results import Layers, equal_fields
 from elmo.text.batches import number_words
 from elmo.text.lines import LineFormat, read_sentences
@@ -179,12 +179,12 @@ def export_static(
     model: Path,
     *,
     vocabulary: Path | None = None,
-    text: Path | None = None,
+    text: str | Path | Sequence[str] | None = None,
     lines: LineFormat = "paragraphs",
     layers: str = "average",
     min_count: int = 1,
 ) -> StaticVectors:
-    """Write static vectors of the words of a vocabulary file, or of a text."""
+    """Write static vectors of the words of a vocabulary file, or of texts (paths or globs)."""
     check_extension(out)
     if (vocabulary is None) == (text is None):
         raise ConfigError("expected either a vocabulary or a text, not both or none")
@@ -193,8 +193,9 @@ def export_static(
         static = static_from_words(elmo, read_list(vocabulary))
     else:
         assert text is not None
+        texts = [text] if isinstance(text, str | Path) else text
         static = static_from_text(
-            elmo, read_sentences([text], lines), layers=layers, min_count=min_count
+            elmo, read_sentences(find_text_files(*texts), lines), layers=layers, min_count=min_count
         )
     static.write(out)
     return static

@@ -35,6 +35,7 @@ Kind = Literal[
     "folder", "official", "many-langs", "tf-checkpoint", "tf-hub", "allennlp", "token-cache"
 ]
 OPTIONS = ("*options*.json", "*options_file")  # AllenNLP puts files of its config into archives so
+SOFTMAX = "softmax.hdf5"
 AS_RELEASED = (
     "without options: sizes are those of the tensors; clips of 3, skip connections, relu and 50 "
     "characters are assumed, as in all released models"
@@ -151,7 +152,7 @@ def write(path: Path, model: Model, *, is_half: bool = False) -> None:
 
 
 def write_official(weights: Path, model: Model) -> None:
-    """Write a `weights.hdf5`, its `options.json` and, with a head, its vocabulary beside it."""
+    """Write a `weights.hdf5`, and beside it its `options.json`, vocabulary and softmax."""
     model.refuse_alignment(f"{weights}: official weights")
     config = model.bilm.config
     if weights.is_dir():  # before the files beside it are written
@@ -167,6 +168,16 @@ def write_official(weights: Path, model: Model) -> None:
             path = weights.with_name(name)
             _refuse_file_of_another_model(path, text, weights)
             files.enter_context(atomic_write(path)).write_bytes(text.encode("utf-8"))
+        if model.head is not None and model.head.kind != "adaptive":
+            path = weights.with_name(SOFTMAX)
+            if path.exists() and not weights.exists():
+                raise _of_another_model(path, weights)
+            bilm_hdf5.write_softmax(files.enter_context(atomic_write(path)), model.head)
+        elif model.head is not None:
+            warnings.warn(
+                f"{weights}: the adaptive softmax is left out; the official layout has no such one",
+                stacklevel=2,
+            )
 
 
 def _find_in_archive(path: Path, options: Path | None, vocabulary: Path | None) -> Source:
@@ -297,7 +308,11 @@ def _vocabulary_beside(weights: AnyPath) -> AnyPath | None:
 def _refuse_file_of_another_model(path: Path, text: str, weights: Path) -> None:
     """Refuse to overwrite a file that belongs to other weights in the same folder."""
     if path.exists() and not weights.exists() and path.read_bytes() != text.encode("utf-8"):
-        raise CheckpointError(
-            f"{path}: belongs to another model, expected no such file beside {weights.name}; "
-            "name another folder"
-        )
+        raise _of_another_model(path, weights)
+
+
+def _of_another_model(path: Path, weights: Path) -> CheckpointError:
+    return CheckpointError(
+        f"{path}: belongs to another model, expected no such file beside {weights.name}; "
+        "name another folder"
+    )

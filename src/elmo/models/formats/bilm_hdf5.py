@@ -27,7 +27,10 @@ from elmo.models.formats.sources import AnyPath
 from elmo.models.formats.word_list import WordList
 from elmo.models.model_folder import Model, assemble
 from elmo.network.config import BiLMConfig
+from elmo.network.softmax import Head
 from elmo.text.word_encoder import Lexicon
+
+SOFTMAX = {"weight": "softmax/W", "bias": "softmax/b"}  # our names, and theirs
 
 
 def read(weights: AnyPath, options: AnyPath, vocabulary: AnyPath | None = None) -> Model:
@@ -71,9 +74,17 @@ def write_weights(path: Path, config: BiLMConfig, state: Mapping[str, Tensor]) -
             file[dataset.path] = np.ascontiguousarray(dataset.write(*parts))
 
 
+def write_softmax(path: Path, head: Head) -> None:
+    """Write a head as an official softmax file, which `read_softmax` reads."""
+    state = head.state_dict()
+    with new_hdf5(path) as file:
+        for name in ("weight", "bias"):
+            file[SOFTMAX[name]] = state[name].detach().cpu().float().numpy()
+
+
 def read_softmax(source: AnyPath, words: WordList, projection_dim: int) -> dict[str, Tensor]:
     """The state of a `FullSoftmax` from an official file with `softmax/W` and `softmax/b`."""
-    paths = {"softmax/W": "weight", "softmax/b": "bias"}
+    paths = {path: name for name, path in SOFTMAX.items()}
     shapes = {"softmax/W": (words.n_rows, projection_dim), "softmax/b": (words.n_rows,)}
     where = str(source)
     with open_hdf5(source, where) as file:
