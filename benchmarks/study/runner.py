@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -69,7 +69,7 @@ class StudyPaths:
     @cached_property
     def bilm_sha256(self) -> str:
         """The hash of the study's biLM, before any tuning."""
-        return model_hash(Elmo.load(self.bilm or ENGLISH).bilm)
+        return _hash_model(self.bilm or Path(ENGLISH))
 
     def find_bilm(self, variant: Variant) -> Path | None:
         """The biLM of a variant, before any tuning; absent: the package's own model."""
@@ -84,7 +84,7 @@ class StudyPaths:
             return None
         if variant.weights is None:
             return self.bilm_sha256
-        return model_hash(Elmo.load(self.find_bilm(variant)).bilm)
+        return _hash_model(self.find_bilm(variant) or Path(ENGLISH))
 
     def find(self, name: str, fold: int = 0) -> Path:
         """A data file, or a part of one."""
@@ -132,6 +132,11 @@ class StudyPaths:
             except ConfigError:
                 is_held = False
             yield is_held
+
+
+@cache
+def _hash_model(path: Path) -> str:
+    return model_hash(Elmo.load(path).bilm)
 
 
 class Stopped(KeyboardInterrupt):
