@@ -135,21 +135,26 @@ class Embedder:
 
     def read(self, sentences: Sequence[Tokens]) -> tuple[Tensor, Tensor, Tensor]:
         """Token vectors (U, P) of the distinct words, their rows (B, T), lengths (B,)."""
-        vectors, joined, lengths = self._read_joined(sentences)
+        vectors, joined, lengths = self._number(sentences)
         index = joined.new_zeros(len(sentences), max(map(len, sentences), default=0) + 2)
-        index[torch.arange(index.shape[1], device=joined.device) < lengths[:, None]] = joined
-        return vectors, index, lengths
+        index[torch.arange(index.shape[1]) < lengths[:, None]] = joined
+        return vectors, index.to(vectors.device), lengths
 
     def _read_joined(self, sentences: Sequence[Tokens]) -> tuple[Tensor, Tensor, Tensor]:
         """Token vectors (U, P), their rows for all sentences in order (N,), lengths (B,)."""
+        vectors, joined, lengths = self._number(sentences)
+        return vectors, joined.to(vectors.device), lengths
+
+    def _number(self, sentences: Sequence[Tokens]) -> tuple[Tensor, Tensor, Tensor]:
+        """Token vectors (U, P); rows (N,) and lengths (B,) on the CPU, which plans the steps."""
         distinct = marker_numbers()
         joined = [k for words in sentences for k in (0, *number_words(words, distinct), 1)]
         vectors = self.cache.vectors(list(distinct))
         lengths = [len(words) + 2 for words in sentences]
         return (
             vectors,
-            torch.tensor(joined, dtype=torch.int64, device=vectors.device),
-            torch.tensor(lengths, dtype=torch.int64, device=vectors.device),
+            torch.tensor(joined, dtype=torch.int64),
+            torch.tensor(lengths, dtype=torch.int64),
         )
 
     def _encode(self, words: Sequence[Word]) -> Tensor:

@@ -83,7 +83,7 @@ def predict(
     bilm = embedder.bilm
     is_backward = tuple(direction == "backward" for direction in bilm.config.directions)
     vectors, words, lengths = embedder.read(sentences)
-    packing = Packing.of(lengths - 1, bilm.config.directions)
+    packing = Packing.of(lengths - 1, bilm.config.directions, words.device)
     # Backward, the prediction at a position is made from the position after it.
     index = [
         words[packing.row, position + backward]
@@ -91,6 +91,7 @@ def predict(
     ]
     before = (state or bilm.initial_state(len(sentences))).rows(packing.order)
     tops, after = _run(embedder, vectors, index, packing.batch_sizes, before)
+    lengths = lengths.to(words.device)
     ends = torch.cumsum(lengths - 1, 0)
     first = ends - (lengths - 1)
     hidden = [torch.empty_like(top) for top in tops]

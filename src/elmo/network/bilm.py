@@ -53,19 +53,23 @@ class Packing:
     batch_sizes: list[int]  # how many of them run at each step
 
     @staticmethod
-    def of(lengths: Tensor, directions: Sequence[str]) -> "Packing":
-        """Pack sentences of these lengths."""
+    def of(lengths: Tensor, directions: Sequence[str], device: torch.device) -> "Packing":
+        """Pack sentences of these lengths, for tokens on a device.
+
+        Lengths on the CPU are packed there, so that nobody waits for a GPU.
+        """
+        lengths = lengths.cpu()
         order = torch.argsort(lengths, descending=True, stable=True)
         longest_first = lengths[order]
-        steps = torch.arange(int(lengths.max()) if len(lengths) else 0, device=lengths.device)
+        steps = torch.arange(int(lengths.max()) if len(lengths) else 0)
         is_running = steps[:, None] < longest_first  # (T, B)
         step, rank = is_running.nonzero(as_tuple=True)  # (N,), (N,)
         from_end = longest_first[rank] - 1 - step
         position = {"forward": step, "backward": from_end}
         return Packing(
-            order[rank],
-            tuple(position[direction] for direction in directions),
-            order,
+            order[rank].to(device),
+            tuple(position[direction].to(device) for direction in directions),
+            order.to(device),
             is_running.sum(1).tolist(),
         )
 
@@ -211,7 +215,8 @@ class BiLM(nn.Module):
     ) -> BiLMOutput:
         """All layers for sentences (B, T) of rows of `token_vectors` (U, P)."""
         n_sentences, n_positions = word_index.shape
-        packing = Packing.of(lengths, self.config.directions)
+        device = token_vectors.device
+        packing = Packing.of(lengths, self.config.directions, device)
         positions = [packing.row * n_positions + position for position in packing.position]
         zeros = token_vectors.new_zeros(
             self.config.lstm.n_layers + 1, n_sentences * n_positions, self.config.output_dim
@@ -221,7 +226,7 @@ class BiLM(nn.Module):
         layers = zeros.view(
             len(zeros), n_sentences, n_positions, self.config.output_dim
         )  # (L+1, B, T, R*P)
-        mask = torch.arange(n_positions, device=lengths.device) < lengths[:, None]
+        mask = torch.arange(n_positions, device=device) < lengths.to(device)[:, None]
         return BiLMOutput(layers, mask, after)
 
     def contextualize_joined(
@@ -232,8 +237,9 @@ class BiLM(nn.Module):
         state: BiLMState | None = None,
     ) -> Tensor:
         """All layers (L+1, N, R*P) for sentences one after the other, (N,), with no padding."""
-        packing = Packing.of(lengths, self.config.directions)
-        starts = lengths.cumsum(0) - lengths  # (B,)
+        device = token_vectors.device
+        packing = Packing.of(lengths, self.config.directions, device)
+        starts = (lengths.cumsum(0) - lengths).to(device)  # (B,)
         positions = [starts[packing.row] + position for position in packing.position]
         layers = token_vectors.new_empty(
             self.config.lstm.n_layers + 1, len(words), self.config.output_dim

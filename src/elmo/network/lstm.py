@@ -139,7 +139,7 @@ def _run_plain(
         if reset is not None:
             keep = reset[step].logical_not()[:, None].to(cell.dtype)
             hidden, cell = hidden * keep, cell * keep
-        gates = from_input[step] + linear(hidden, recurrent)  # (B, 4H)
+        gates = torch.addmm(from_input[step], hidden, recurrent.T)  # (B, 4H)
         exposed, cell = _gate(gates, cell, layer.cell_clip)  # (B, H), (B, H)
         hidden = _clip(linear(exposed, projection), layer.projection_clip)  # (B, P)
         outputs.append(hidden)
@@ -151,10 +151,11 @@ def _run_plain(
 
 
 def _gate(gates: Tensor, cell: Tensor, cell_clip: float | None) -> tuple[Tensor, Tensor]:
-    input_gate, candidate, forget_gate, output_gate = gates.chunk(4, dim=-1)
-    cell = torch.sigmoid(forget_gate) * cell + torch.sigmoid(input_gate) * torch.tanh(candidate)
-    cell = _clip(cell, cell_clip)
-    return torch.sigmoid(output_gate) * torch.tanh(cell), cell
+    # One sigmoid of all gates, the candidate's unused, is one launch on a GPU instead of three.
+    input_gate, _, forget_gate, output_gate = torch.sigmoid(gates).chunk(4, dim=-1)
+    candidate = torch.tanh(gates.chunk(4, dim=-1)[1])
+    cell = _clip(torch.addcmul(forget_gate * cell, input_gate, candidate), cell_clip)
+    return output_gate * torch.tanh(cell), cell
 
 
 def _clip(x: Tensor, limit: float | None) -> Tensor:

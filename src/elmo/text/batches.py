@@ -26,17 +26,18 @@ class Batch:
 
     char_ids: Tensor  # (U, C), as the model's word encoder gives them
     word_index: Tensor  # (B, T), a row of char_ids; 0 where padded
-    lengths: Tensor  # (B,)
+    lengths: Tensor  # (B,), on the CPU
 
     @property
     def mask(self) -> Tensor:
         """True for tokens, false for padding, (B, T)."""
-        positions = torch.arange(self.word_index.shape[1], device=self.lengths.device)
-        return positions < self.lengths[:, None]
+        device = self.word_index.device
+        positions = torch.arange(self.word_index.shape[1], device=device)
+        return positions < self.lengths.to(device)[:, None]
 
     def to(self, device: torch.device | str) -> "Batch":
-        """The same batch on another device."""
-        return Batch(self.char_ids.to(device), self.word_index.to(device), self.lengths.to(device))
+        """The same batch on another device; its lengths stay, as the CPU plans the steps."""
+        return Batch(self.char_ids.to(device), self.word_index.to(device), self.lengths)
 
 
 def marker_numbers() -> dict[Word, int]:
