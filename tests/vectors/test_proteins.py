@@ -10,7 +10,7 @@ import pytest
 from elmo.api import Elmo
 from elmo.cli.main import main
 from elmo.errors import DataError
-from elmo.files.text_files import read_fasta
+from elmo.files.tables import Fields, read_records
 from elmo.text.lines import split_line
 from elmo.vectors import embed_file
 
@@ -40,17 +40,18 @@ def run(*arguments):
 
 
 def test_records_have_ids_and_whole_sequences(fasta):
-    records = list(read_fasta(fasta))
-    assert [record.id() for record in records] == [
+    records = list(read_records(fasta, Fields()))
+    assert [record.id for record in records] == [
         "sp|P12345|AATM_RABIT",
         "sp|Q9/1|X_HUMAN",
         "tr|EMPTY|NONE",
     ]
-    assert [record.id(1) for record in records] == ["P12345", "Q9/1", "EMPTY"]
-    [sentence] = split_line(records[0].sequence, "residues")
+    by_field = read_records(fasta, Fields(id_field=1))
+    assert [record.id for record in by_field] == ["P12345", "Q9/1", "EMPTY"]
+    [sentence] = split_line(records[0].text, "residues")
     assert "".join(sentence.tokens) == "MALLHSARVLSGVASAFHPGLAAA"
-    assert split_line(records[1].sequence, "residues")[0].tokens == list("MKTWX")
-    assert split_line(records[2].sequence, "residues") == []
+    assert split_line(records[1].text, "residues")[0].tokens == list("MKTWX")
+    assert split_line(records[2].text, "residues") == []
 
 
 @pytest.mark.parametrize("name", ["proteins.fasta", "p.fa", "p.faa.gz", "p.fasta.xz"])
@@ -98,7 +99,7 @@ def test_json_lines_have_the_ids(fasta, official, tmp_path):
     ("text", "told"),
     [
         ("MKT\n>a\nMK\n", r"p.fasta:1: 'MKT', expected a header"),
-        (">a\nMK\n>a\nMT\n", "sequence 2, 'a', is also that of sequence 1"),
+        (">a\nMK\n>a\nMT\n", "the id 'a' of record 2 is also that of record 1"),
         (">\nMK\n", "is empty"),
     ],
 )
@@ -129,6 +130,14 @@ def test_a_column_of_a_table_is_embedded(official, tmp_path, ending):
         assert "".join(file["tokens_1"]) == "AR"
     with pytest.raises(DataError, match="nothere"):
         embed_file(path, tmp_path / "out.npz", official, column="nothere")
+    for out in ("out.h5", "out.npz"):
+        arguments = ("--column", "seq", "--id-column", "id", "--lines", "residues")
+        assert run("embed", path, "-o", tmp_path / out, "-m", official, *arguments) == 0
+    with h5py.File(tmp_path / "out.h5") as file, np.load(tmp_path / "out.npz") as arrays:
+        assert set(file) == {"a", "b"}
+        np.testing.assert_array_equal(file["b"], arrays["b"])
+    with pytest.raises(DataError, match="no column 'none', expected one of id, seq"):
+        embed_file(path, tmp_path / "out.npz", official, column="seq", id_column="none")
 
 
 def test_a_model_is_trained_on_fasta(tmp_path):
@@ -147,3 +156,34 @@ def test_a_model_is_trained_on_fasta(tmp_path):
     elmo = Elmo.load(tmp_path / "run" / "model")
     assert set(elmo.model.vocabulary.words) == {"<S>", "</S>", "<UNK>", *"ACDEFGHIKL"}
     embed_file(tmp_path / "heldout.fasta", tmp_path / "out.h5", tmp_path / "run" / "model")
+
+
+def test_a_corpus_of_sequences_becomes_shards_with_ids(fasta, official, tmp_path):
+    pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    corpus = tmp_path / "corpus"
+    corpus.mkdir()
+    (corpus / "p.fasta").write_bytes(fasta.read_bytes())
+    (corpus / "note.txt").write_text("I took a bow.\n")
+    arguments = ("--format", "parquet", "--id-field", "1", "--workers", "2")
+    assert run("embed", corpus, "-o", tmp_path / "out", "-m", official, *arguments) == 0
+    table = parquet.read_table(tmp_path / "out" / "p.fasta-00000.parquet")
+    assert set(table["id"].to_pylist()) == {"P12345", "Q9_1"}
+    embed_file(fasta, tmp_path / "alone.parquet", official, id_field=1)
+    alone = parquet.read_table(tmp_path / "alone.parquet")
+    for name in ("id", "line", "sentence", "token"):
+        assert table[name].to_pylist() == alone[name].to_pylist()
+    vectors = [np.stack(each["vector"].to_pylist()) for each in (table, alone)]
+    np.testing.assert_allclose(*vectors, atol=1e-5)
+    assert "id" not in parquet.read_table(tmp_path / "out" / "note.txt-00000.parquet").column_names
+
+
+def test_files_with_and_without_ids_go_into_one_table(fasta, official, tmp_path):
+    pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    (tmp_path / "note.txt").write_text("I took a bow.\n" * 3000)
+    embed_file([tmp_path / "note.txt", fasta], tmp_path / "out.parquet", official, id_field=1)
+    ids = parquet.read_table(tmp_path / "out.parquet")["id"].to_pylist()
+    assert set(ids) == {None, "P12345", "Q9_1"}

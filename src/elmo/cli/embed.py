@@ -33,6 +33,7 @@ from elmo.cli.options import (
 )
 @click.option("--pool", type=click.Choice(["mean", "max"]), help="One vector per line.")
 @click.option("--id-field", type=click.IntRange(0), help="Field of FASTA ids, from 0.")
+@click.option("--id-column", help="Id column of .csv, .tsv or .parquet.")
 @click.option(
     "--dtype",
     type=click.Choice(["float32", "float16"]),
@@ -53,12 +54,10 @@ def embed(
     out: str,
     model: Path,
     shards: str | None,
-    column: str,
     workers: int | None,
     ray: str | None,
     pool: Literal["mean", "max"] | None,
-    id_field: int | None,
-    **wanted: Any,  # noqa: ANN401 - options, alignment, lines, layers, dtype: as the library names them
+    **wanted: Any,  # noqa: ANN401 - what the library takes by the same names
 ) -> None:
     """Write one vector per word of a text.
 
@@ -77,21 +76,19 @@ def embed(
         from elmo.vectors import embed_file
 
         paths = find_text_files(*sources)
-        counts = embed_file(
-            paths, Path(out), model, pool=pool, column=column, id_field=id_field, **wanted
-        )
+        counts = embed_file(paths, Path(out), model, pool=pool, **wanted)
         warn_if_empty(sources, counts.n_tokens)
         click.echo(f"{out}: {counts.n_lines:,} lines, {counts.n_tokens:,} tokens")
         return
-    if pool is not None or id_field is not None:
-        raise click.UsageError("--pool and --id-field are for a file, not for a corpus.")
+    if pool is not None:
+        raise click.UsageError("--pool is for a file, not for a corpus.")
     check_folder_name(out)
     if len(sources) > 1:
         raise click.UsageError("A corpus is one file or folder: put the files into one folder.")
     from elmo.vectors.corpus import LocalWorkers, RayWorkers, embed_corpus
 
     working = LocalWorkers(workers or 1) if ray is None else RayWorkers(ray or None, workers)
-    total = embed_corpus(sources[0], out, model, column=column, workers=working, **wanted)
+    total = embed_corpus(sources[0], out, model, workers=working, **wanted)
     click.echo(
         f"{out}: {total.n_shards:,} shards ({total.n_new:,} new), {total.n_sentences:,} sentences, "
         f"{total.n_tokens:,} tokens"

@@ -6,14 +6,12 @@ file and the line. A line of a FASTA file is a sequence, which is a document of 
 """
 
 import codecs
-import csv
 import glob
 import gzip
 import lzma
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -23,7 +21,6 @@ from elmo.errors import DataError
 # the first pass, and shuffling needs documents that are not a large part of the corpus.
 BLOCK_CHARACTERS = 1_000_000
 FASTA_SUFFIXES = (".fasta", ".fa", ".faa", ".fas")
-TABLE_SUFFIXES = {".csv": ",", ".tsv": "\t"}
 SUFFIXES = (".txt", ".gz", ".xz", *FASTA_SUFFIXES)  # of the files that are read from a folder
 STANDARD_INPUT = Path("-")
 MAX_LINE_BYTES = 64_000_000  # a longer line is not a paragraph
@@ -68,27 +65,14 @@ def read_blocks(paths: list[Path]) -> Iterator[list[str]]:
 def read_lines(path: Path) -> Iterator[str]:
     """The lines of a file, stripped; blank ones are empty."""
     if is_fasta(path):
-        return (line for record in read_fasta(path) for line in (record.sequence, ""))
+        lines = ((line, 0) for line in read_raw_lines(path))
+        return (line for _, text, _ in parse_fasta(lines, str(path)) for line in (text, ""))
     return map(str.strip, read_raw_lines(path))
 
 
 def read_raw_lines(path: Path) -> Iterator[str]:
     """The lines of a file with all white space and the line end: a word may be a Unicode space."""
     return (line for line, _ in lines_with_sizes(lambda: _open_path(path), str(path)))
-
-
-@dataclass(frozen=True, slots=True)
-class FastaRecord:
-    """A sequence and the words of its header."""
-
-    header: str
-    sequence: str
-
-    def id(self, field: int | None = None) -> str:
-        """The first word of the header, or one of its `|` fields, from 0."""
-        name = (self.header.split() or [""])[0]
-        fields = name.split("|")
-        return name if field is None else fields[field] if field < len(fields) else ""
 
 
 def suffix_of(path: Path) -> str:
@@ -102,38 +86,25 @@ def is_fasta(path: Path) -> bool:
     return suffix_of(path) in FASTA_SUFFIXES
 
 
-def read_fasta(path: Path) -> Iterator[FastaRecord]:
-    """The sequences of a FASTA file, as they are written."""
+def parse_fasta(lines: Iterable[tuple[str, int]], name: str) -> Iterator[tuple[str, str, int]]:
+    """Header, sequence as it is written, and bytes of each record, from lines with their bytes."""
     header: str | None = None
     parts: list[str] = []
-    for number, whole in enumerate(read_raw_lines(path), start=1):
-        line = whole.strip()
+    n_bytes = 0
+    for number, (raw, n_line_bytes) in enumerate(lines, start=1):
+        line = raw.strip()
         if line.startswith(">"):
             if header is not None:
-                yield FastaRecord(header, "".join(parts))
+                yield header, "".join(parts), n_bytes
+                n_bytes = 0
             header, parts = line[1:], []
         elif header is not None:
             parts.append(line)
         elif line and not line.startswith(";"):
-            raise DataError(f"{path}:{number}: {line[:40]!r}, expected a header that starts with >")
+            raise DataError(f"{name}:{number}: {line[:40]!r}, expected a header that starts with >")
+        n_bytes += n_line_bytes
     if header is not None:
-        yield FastaRecord(header, "".join(parts))
-
-
-def read_column(path: Path, column: str) -> Iterator[str]:
-    """The values of a column of a .csv or .tsv file, which has a header."""
-    rows = csv.DictReader(
-        read_raw_lines(path),
-        delimiter=TABLE_SUFFIXES[suffix_of(path)],
-    )
-    try:
-        if column not in (rows.fieldnames or ()):
-            found = ", ".join(rows.fieldnames or ()) or "none"
-            raise DataError(f"{path}: no column {column!r}, expected one of its own: {found}")
-        for row in rows:
-            yield " ".join((row[column] or "").split())
-    except csv.Error as error:
-        raise DataError(f"{path}:{rows.line_num}: {error}, expected a table") from error
+        yield header, "".join(parts), n_bytes
 
 
 def lines_with_sizes(

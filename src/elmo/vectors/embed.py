@@ -6,11 +6,10 @@ Out: the output file with one record per line, and how much is in it. A record h
 the input's encoding.
 """
 
-import dataclasses
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, count, groupby, islice, pairwise, tee
+from itertools import accumulate, groupby, islice, pairwise, tee
 from pathlib import Path
 from typing import Literal
 
@@ -18,16 +17,8 @@ import numpy as np
 from tqdm import tqdm
 
 from elmo.api import Elmo
-from elmo.errors import ConfigError, DataError, needs_extra
-from elmo.files.text_files import (
-    TABLE_SUFFIXES,
-    FastaRecord,
-    is_fasta,
-    read_column,
-    read_fasta,
-    read_lines,
-    suffix_of,
-)
+from elmo.errors import ConfigError, DataError
+from elmo.files.tables import Fields, Record, read_records
 from elmo.inference.embedder import BATCH_TOKENS
 from elmo.inference.results import layer_weights
 from elmo.text.lines import LineFormat, line_format_of, split_line
@@ -58,13 +49,15 @@ def embed_file(
     dtype: Precision = "float32",
     pool: Pool | None = None,
     column: str = "text",
+    id_column: str | None = None,
     id_field: int | None = None,
 ) -> Counts:
     """Write the vectors of each line of one text or several; a progress bar shows on a terminal.
 
     `lines` says what a line is: a paragraph that is split into sentences, one sentence, tokens, or
-    residues. A line of a .csv, .tsv or .parquet file is the value of `column` in a row. The
-    sequences of a FASTA file are found by their ids, or by one of the `|` fields of these.
+    residues. A line of a .csv, .tsv or .parquet file is the value of `column` in a row. Vectors
+    are found by the ids of the input: those of `id_column`, or those of a FASTA file, of which
+    `id_field` is one of the `|` fields; and by line numbers if there are none.
     `pool` gives one vector per line: the mean or the maximum over its tokens.
     """
     if pool is not None and out.suffix == ".parquet":
@@ -72,12 +65,14 @@ def embed_file(
     sources = [source] if isinstance(source, Path) else source
     n_lines = n_sentences = n_tokens = 0
     with new_vector_file(out) as file:
-        progress = Progress(sources, column)
+        fields = Fields(column=column, id_column=id_column, id_field=id_field)
+        progress = _ProgressBar(sources, fields)
         elmo = Elmo.load(model, options=options, alignment=alignment)
         none = no_vectors(elmo, layers)  # unknown layers are refused before the text is read
         if isinstance(file, ParquetFile):
             file.no_vectors = none.astype(dtype)
-        entries = _entries(sources, lines, column, id_field)
+            file.has_ids = any(fields.has_ids(path) for path in sources)
+        entries = _entries(sources, lines, fields)
         with progress:
             for entry, vectors in embed_entries(elmo, entries, layers):
                 pooled = vectors if pool is None else _pool(vectors, pool)
@@ -89,55 +84,21 @@ def embed_file(
     return Counts(n_lines, n_sentences, n_tokens)
 
 
-def _entries(
-    sources: Sequence[Path], lines: LineFormat, column: str, id_field: int | None
-) -> Iterator[Entry]:
-    """The lines of files; those of FASTA files with their ids, each of which is there once."""
+def _entries(sources: Sequence[Path], lines: LineFormat, fields: Fields) -> Iterator[Entry]:
+    """The lines of files; each id may be there once."""
     numbers: dict[str, int] = {}
-    number = count()
-    for source in sources:
-        kind = line_format_of([source], lines)
-        if is_fasta(source):
-            for record, k in zip(read_fasta(source), number, strict=False):
-                key = _new_key(source, record, k, id_field, numbers)
-                yield dataclasses.replace(make_entry(record.sequence, k, kind), key=key)
-        else:
-            for line in _read_lines(source, column):
-                yield make_entry(line, next(number), kind)
-
-
-def _new_key(
-    source: Path, record: FastaRecord, number: int, id_field: int | None, numbers: dict[str, int]
-) -> str:
-    key = record.id(id_field).replace("/", "_")  # HDF5 would make groups of it
-    if not key or key in numbers:
-        found = f"also that of sequence {numbers[key] + 1}" if key else "empty"
-        raise DataError(
-            f"{source}: the id of sequence {number + 1}, {record.header[:60]!r}, is {found}, "
-            "expected ids that differ; choose another field"
-        )
-    numbers[key] = number
-    return key
-
-
-def _read_lines(source: Path, column: str) -> Iterator[str]:
-    if suffix_of(source) in TABLE_SUFFIXES:
-        return read_column(source, column)
-    return _read_parquet(source, column) if source.suffix == ".parquet" else read_lines(source)
-
-
-def _read_parquet(source: Path, column: str) -> Iterator[str]:
-    with needs_extra("parquet"):
-        import pyarrow
-        from pyarrow import parquet
-    try:
-        for batch in parquet.ParquetFile(source).iter_batches(columns=[column]):
-            if column not in batch.schema.names:
-                raise DataError(f"{source}: no column {column!r}, expected one with text")
-            for value in batch.column(0).to_pylist():
-                yield " ".join(str("" if value is None else value).split())
-    except (OSError, pyarrow.ArrowException) as error:
-        raise DataError(f"{source}: cannot be read ({error}), expected Parquet") from error
+    records = ((source, record) for source in sources for record in read_records(source, fields))
+    for number, (source, record) in enumerate(records):
+        entry = make_entry(record, number, line_format_of([source], lines))
+        if entry.key is not None:
+            if not entry.key or entry.key in numbers:
+                found = f"also that of record {numbers[entry.key] + 1}" if entry.key else "empty"
+                raise DataError(
+                    f"{source}: the id {record.id!r} of record {number + 1} is {found}, expected "
+                    "distinct ids; choose another field or column"
+                )
+            numbers[entry.key] = number
+        yield entry
 
 
 def _pool(vectors: Vectors, how: Pool) -> Vectors:
@@ -147,18 +108,19 @@ def _pool(vectors: Vectors, how: Pool) -> Vectors:
     return np.asarray(vectors.mean(-2) if how == "mean" else vectors.max(-2))
 
 
-def make_entry(line: str, number: int, lines: LineFormat) -> Entry:
+def make_entry(record: Record, number: int, lines: LineFormat) -> Entry:
     """A line of a text with its tokens, ready to be embedded."""
-    sentences = split_line(line, lines)
+    sentences = split_line(record.text, lines)
     ends = accumulate((len(sentence.tokens) for sentence in sentences), initial=0)
     return Entry(
         tokens=[token for sentence in sentences for token in sentence.tokens],
-        text=line,
+        text=record.text,
         offsets=None
         if lines in ("tokens", "residues")
         else [offset for sentence in sentences for offset in sentence.offsets],
         sentences=list(pairwise(ends)),
         line=number,
+        key=None if record.id is None else record.id.replace("/", "_"),  # a group in HDF5
     )
 
 
@@ -190,17 +152,17 @@ def _embed_sentences(elmo: Elmo, sentences: Iterable[list[str]], layers: str) ->
             yield out
 
 
-class Progress:
-    """A bar with tokens per second and, for a file, the time left. Reads the file once to know."""
+class _ProgressBar:
+    """Tokens per second and, for a file, the time left. Reads the file once for its size."""
 
-    def __init__(self, sources: Sequence[Path], column: str) -> None:
+    def __init__(self, sources: Sequence[Path], fields: Fields) -> None:
         self._n_characters: int | None = None
         if all(source.is_file() for source in sources):  # a pipe can be read only once
-            lines = (line for source in sources for line in _read_lines(source, column))
-            self._n_characters = sum(map(_n_written, lines))
+            records = (record for source in sources for record in read_records(source, fields))
+            self._n_characters = sum(_n_written(record.text) for record in records)
         self._n_tokens = 0
 
-    def __enter__(self) -> "Progress":
+    def __enter__(self) -> "_ProgressBar":
         self._started_at = time.perf_counter()
         self._bar = tqdm(
             total=self._n_characters,

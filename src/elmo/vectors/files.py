@@ -148,6 +148,7 @@ class ParquetFile:
         self._n_pending_tokens = 0
         self._next_sentence = first_sentence
         self.no_vectors: Vectors | None = None  # of no token: an empty table has columns too
+        self.has_ids = False
         self._metadata: dict[str, str] = {}
 
     def add_metadata(self, name: str, text: str) -> None:
@@ -170,7 +171,7 @@ class ParquetFile:
         self._writer.close()
 
     def _write(self) -> None:
-        table = _token_table(self._pending, self._file, self.no_vectors)
+        table = _token_table(self._pending, self._file, self.no_vectors, has_ids=self.has_ids)
         if self._writer is None:
             # Compression hardly shrinks vectors and makes them slower to read.
             compressed = [name for name in table.column_names if not name.startswith("vector")]
@@ -221,7 +222,11 @@ def completed(file: AnyFile) -> Iterator[AnyFile]:
 
 
 def _token_table(
-    lines: list[tuple[int, Entry, Vectors]], file: str | None, no_vectors: Vectors | None
+    lines: list[tuple[int, Entry, Vectors]],
+    file: str | None,
+    no_vectors: Vectors | None,
+    *,
+    has_ids: bool,
 ) -> Any:  # noqa: ANN401 - pyarrow's
     """Lines, each with the number of its first sentence, as a table with a row for each token."""
     import pyarrow as pa
@@ -248,6 +253,9 @@ def _token_table(
         name: pa.array([row[k] for row in rows], kind)
         for k, (name, kind) in enumerate(kinds.items())
     }
+    if has_ids:
+        keys = [entry.key for _, entry, _ in lines for _ in entry.tokens]
+        columns = {"id": pa.array(keys, pa.string()), **columns}
     if file is not None:
         numbers = pa.array(np.zeros(len(rows), np.int32))
         columns = {"file": pa.DictionaryArray.from_arrays(numbers, pa.array([file])), **columns}

@@ -12,6 +12,7 @@ from pyarrow import parquet
 
 from elmo.errors import DataError
 from elmo.files.remote import StoragePath
+from elmo.files.tables import Fields, Record
 from elmo.text.tokenizer import split_text
 from elmo.vectors.corpus.chunks import read_chunk, split_corpus
 
@@ -30,7 +31,7 @@ def write(path, lines):
 
 
 def split(path, chunk_bytes=100, lines="sentences", column="text"):
-    return split_corpus(StoragePath.of(path), lines, column, chunk_bytes)
+    return split_corpus(StoragePath.of(path), lines, Fields(column=column), chunk_bytes)
 
 
 @pytest.mark.parametrize("name", ["a.txt", "a.txt.gz", "a.xz", "a.parquet"])
@@ -38,7 +39,7 @@ def split(path, chunk_bytes=100, lines="sentences", column="text"):
 def test_chunks_have_the_lines_of_their_file_each_once(name, chunk_bytes, tmp_path):
     write(tmp_path / "corpus" / name, LINES)
     chunks = split(tmp_path / "corpus", chunk_bytes)
-    assert [line for chunk in chunks for line in read_chunk(chunk, "text")] == LINES
+    assert [record.text for chunk in chunks for record in read_chunk(chunk, Fields())] == LINES
     assert [chunk.first_line for chunk in chunks] == [
         sum(chunk.n_lines for chunk in chunks[:k]) for k in range(len(chunks))
     ]
@@ -94,7 +95,7 @@ def test_text_that_changed_meanwhile_is_refused(tmp_path):
     chunk = split(tmp_path / "a.txt")[1]
     write(tmp_path / "a.txt", ["other", *LINES])
     with pytest.raises(DataError, match="changed"):
-        read_chunk(chunk, "text")
+        read_chunk(chunk, Fields())
 
 
 @pytest.mark.parametrize(
@@ -115,6 +116,30 @@ def test_what_cannot_be_read_is_refused_by_its_place(name, content, message, tmp
 
 def test_a_table_without_the_column_says_which_it_has(tmp_path):
     parquet.write_table(pa.table({"body": ["a"], "n": [1]}), tmp_path / "a.parquet")
-    with pytest.raises(DataError, match="no column 'text' of text, expected one of body;"):
+    with pytest.raises(DataError, match="no column 'text' of text, expected one of body"):
         split(tmp_path)
-    assert read_chunk(split(tmp_path, column="body")[0], "body") == ["a"]
+    assert read_chunk(split(tmp_path, column="body")[0], Fields(column="body")) == [Record("a")]
+
+
+@pytest.mark.parametrize("name", ["p.fasta", "p.fa.gz"])
+@pytest.mark.parametrize("chunk_bytes", [1, 30, 10_000])
+def test_chunks_have_the_sequences_of_a_fasta_file_each_once(name, chunk_bytes, tmp_path):
+    text = "; a comment\n" + "".join(f">sp|P{k}|X\nMKT\nAR*\n\n" for k in range(9)) + ">empty\n"
+    pack = gzip.compress if name.endswith(".gz") else bytes
+    (tmp_path / name).write_bytes(pack(text.encode()))
+    chunks = split(tmp_path, chunk_bytes, "paragraphs")
+    assert len(chunks) == (1 if chunk_bytes == 10_000 else 10 if chunk_bytes == 1 else 6)
+    fields = Fields(id_field=1)
+    expected = [Record("MKTAR*", f"P{k}") for k in range(9)]
+    found = split_corpus(StoragePath.of(tmp_path), "paragraphs", fields, chunk_bytes)
+    records = [record for chunk in found for record in read_chunk(chunk, fields)]
+    assert records == [*expected, Record("", "")]
+    assert [chunk.n_sentences for chunk in split(tmp_path, 1)] == [1] * 9 + [0]
+
+
+def test_a_chunk_whose_ids_have_changed_is_refused(tmp_path):
+    (tmp_path / "p.fasta").write_text(">a\nMKT\n")
+    (chunk,) = split(tmp_path)
+    (tmp_path / "p.fasta").write_text(">b\nMKT\n")
+    with pytest.raises(DataError, match="have changed"):
+        read_chunk(chunk, Fields())

@@ -1,8 +1,8 @@
 """A corpus split into chunks: each is a number of complete lines of one file and becomes one shard.
 
-In: a folder or a file, of text (.txt, .gz, .xz) or Parquet. Out: `Chunk`s, which can be read again
-and are identified by the hash of their text. The same text is always split in the same way, by any
-number of workers.
+In: a folder or a file, of text (.txt, .gz, .xz), FASTA or Parquet. Out: `Chunk`s, which can be read
+again and are identified by the hash of their text. The same text is always split in the same way,
+by any number of workers.
 """
 
 import hashlib
@@ -11,16 +11,23 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from itertools import accumulate, chain, islice
-from typing import Any, BinaryIO
+from itertools import chain, islice
+from pathlib import Path
+from typing import BinaryIO
 
-from elmo.errors import DataError, needs_extra
+from elmo.errors import DataError
 from elmo.files.parallel import map_in_order
 from elmo.files.remote import StoragePath
-from elmo.files.text_files import BLOCK_CHARACTERS, SUFFIXES, decompressed, lines_with_sizes
-from elmo.text.lines import LineFormat, split_line
+from elmo.files.tables import PARQUET, Fields, Record, fasta_records, read_parquet
+from elmo.files.text_files import (
+    BLOCK_CHARACTERS,
+    SUFFIXES,
+    decompressed,
+    is_fasta,
+    lines_with_sizes,
+)
+from elmo.text.lines import LineFormat, line_format_of, split_line
 
-TABLE_SUFFIX = ".parquet"
 # One line in so many is tokenized to estimate the number of tokens of a chunk.
 SAMPLED_LINE = 16
 
@@ -56,7 +63,7 @@ SplitFiles = Callable[[SplitFile, Sequence[NamedFile]], Iterable[list[Chunk]]]
 def split_corpus(
     corpus: StoragePath,
     lines: LineFormat,
-    column: str,
+    fields: Fields,
     chunk_bytes: int,
     split_files: SplitFiles | None = None,
 ) -> list[Chunk]:
@@ -66,7 +73,7 @@ def split_corpus(
     workers split the files.
     """
     files = find_files(corpus)
-    split = partial(split_file, lines=lines, column=column, chunk_bytes=chunk_bytes)
+    split = partial(split_file, lines=lines, fields=fields, chunk_bytes=chunk_bytes)
     found = (split_files or split_locally)(split, list(files.items()))
     chunks = sorted(chain.from_iterable(found), key=lambda chunk: (chunk.name, chunk.number))
     if not chunks:
@@ -88,7 +95,7 @@ def find_files(corpus: StoragePath) -> dict[str, StoragePath]:
     """The files of a corpus by their names in it."""
     if corpus.filesystem.isfile(corpus.path):
         return {corpus.name: corpus}
-    suffixes = (*SUFFIXES, TABLE_SUFFIX)
+    suffixes = (*SUFFIXES, PARQUET)
     found = corpus.files() if corpus.filesystem.isdir(corpus.path) else {}
     files = {name: path for name, path in found.items() if name.endswith(suffixes)}
     if not files:
@@ -100,20 +107,21 @@ def find_files(corpus: StoragePath) -> dict[str, StoragePath]:
 
 
 def split_file(
-    named: tuple[str, str], *, lines: LineFormat, column: str, chunk_bytes: int
+    named: tuple[str, str], *, lines: LineFormat, fields: Fields, chunk_bytes: int
 ) -> list[Chunk]:
     """The chunks of one file, given by its name in the corpus and its address."""
     chunks: list[Chunk] = []
-    pending: list[str] = []
+    pending: list[Record] = []
     n_bytes = 0
+    lines = line_format_of([Path(named[0])], lines)
 
     def close_chunk() -> None:
         chunks.append(_chunk(named, pending, n_bytes, chunks[-1] if chunks else None, lines))
         pending.clear()
 
-    for line, n_line_bytes in _read(StoragePath.of(named[1]), column):
-        pending.append(line)
-        n_bytes += n_line_bytes
+    for record, n_record_bytes in _read(StoragePath.of(named[1]), fields):
+        pending.append(record)
+        n_bytes += n_record_bytes
         if n_bytes >= chunk_bytes:
             close_chunk()
             n_bytes = 0
@@ -122,39 +130,39 @@ def split_file(
     return chunks
 
 
-def read_chunk(chunk: Chunk, column: str) -> list[str]:
+def read_chunk(chunk: Chunk, fields: Fields) -> list[Record]:
     """The lines of a chunk; a DataError if the file has changed since it was split."""
-    found = _read(StoragePath.of(chunk.address), column, chunk.first_line, chunk.first_byte)
-    lines = [line for line, _ in islice(found, chunk.n_lines)]
-    if _sha256(lines) != chunk.sha256:
+    found = _read(StoragePath.of(chunk.address), fields, chunk.first_line, chunk.first_byte)
+    records = [record for record, _ in islice(found, chunk.n_lines)]
+    if _sha256(records) != chunk.sha256:
         last = chunk.first_line + chunk.n_lines
         raise DataError(
             f"{chunk.address}: lines {chunk.first_line + 1} to {last} have changed since the "
             "corpus was read; run the same command again"
         )
-    return lines
+    return records
 
 
 def _chunk(
     named: tuple[str, str],
-    lines: list[str],
+    records: list[Record],
     n_bytes: int,
     before: Chunk | None,
     line_format: LineFormat,
 ) -> Chunk:
-    n_sentences, estimated_tokens = _count(lines, line_format)
+    n_sentences, estimated_tokens = _count([record.text for record in records], line_format)
     return Chunk(
         name=named[0],
         address=named[1],
         number=before.number + 1 if before else 0,
         first_line=before.first_line + before.n_lines if before else 0,
-        n_lines=len(lines),
+        n_lines=len(records),
         first_byte=before.first_byte + before.n_bytes if before else 0,
         n_bytes=n_bytes,
         first_sentence=before.first_sentence + before.n_sentences if before else 0,
         n_sentences=n_sentences,
         estimated_tokens=estimated_tokens,
-        sha256=_sha256(lines),
+        sha256=_sha256(records),
     )
 
 
@@ -170,18 +178,22 @@ def _count(lines: Sequence[str], line_format: LineFormat) -> tuple[int, int]:
     return n_sentences, round(n_tokens * n_characters / n_sampled) if n_sampled else 0
 
 
-def _sha256(lines: Sequence[str]) -> str:
+def _sha256(records: Sequence[Record]) -> str:
+    lines = (r.text if r.id is None else f"{r.id}\t{r.text}" for r in records)
     return hashlib.sha256("\n".join(lines).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _read(
-    path: StoragePath, column: str, first_line: int = 0, first_byte: int = 0
-) -> Iterator[tuple[str, int]]:
-    """Lines and their sizes in bytes, from a line on."""
-    if path.name.endswith(TABLE_SUFFIX):
-        return _read_rows(path, column, first_line)
+    path: StoragePath, fields: Fields, first_line: int = 0, first_byte: int = 0
+) -> Iterator[tuple[Record, int]]:
+    """Lines, rows or sequences and their sizes in bytes, from one on."""
+    if path.name.endswith(PARQUET):
+        rows = read_parquet(path, fields, first_line)
+        return ((record, len(record.text.encode()) + 1) for record in rows)
     lines = lines_with_sizes(lambda: _open_text(path, first_byte), path.address, first_line)
-    return ((line.strip(), n_bytes) for line, n_bytes in lines)
+    if is_fasta(Path(path.name)):
+        return fasta_records(lines, path.address, fields)
+    return ((Record(line.strip()), n_bytes) for line, n_bytes in lines)
 
 
 @contextmanager
@@ -190,36 +202,3 @@ def _open_text(path: StoragePath, first_byte: int) -> Iterator[BinaryIO]:
     with decompressed(path.filesystem.open(path.path, "rb"), path.name) as file:
         file.seek(first_byte)
         yield file
-
-
-def _read_rows(path: StoragePath, column: str, first_row: int) -> Iterator[tuple[str, int]]:
-    """The texts of a column from a row on; a missing value is an empty text."""
-    with needs_extra("parquet"):
-        import pyarrow as pa
-        from pyarrow import parquet
-    try:
-        with path.filesystem.open(path.path, "rb") as opened:
-            table = parquet.ParquetFile(opened)
-            _check_column(table.schema_arrow, column, path.address)
-            groups = [table.metadata.row_group(k).num_rows for k in range(table.num_row_groups)]
-            ends = list(accumulate(groups))
-            wanted = [k for k, end in enumerate(ends) if end > first_row]
-            n_skipped = first_row - (ends[wanted[0]] - groups[wanted[0]]) if wanted else 0
-            batches = table.iter_batches(1024, row_groups=wanted, columns=[column])
-            texts = (text or "" for batch in batches for text in batch.column(0).to_pylist())
-            for text in islice(texts, n_skipped, None):
-                yield text, len(text.encode()) + 1
-    except (OSError, pa.ArrowException) as error:
-        raise DataError(
-            f"{path.address}: cannot be read ({error}); expected a Parquet file"
-        ) from error
-
-
-def _check_column(schema: Any, column: str, where: str) -> None:  # noqa: ANN401 - pyarrow's
-    kinds = ("string", "large_string", "dictionary<values=string")
-    texts = [field.name for field in schema if str(field.type).startswith(kinds)]
-    if column not in texts:
-        raise DataError(
-            f"{where}: no column {column!r} of text, expected one of "
-            f"{', '.join(texts) or 'its columns to be text'}; name it with --column"
-        )

@@ -19,6 +19,7 @@ from tqdm.contrib.logging import logging_redirect_tqdm
 from elmo.api import Elmo
 from elmo.errors import DataError
 from elmo.files.remote import StoragePath
+from elmo.files.tables import Fields
 from elmo.inference.results import layer_weights
 from elmo.models.identity import vectors_hash
 from elmo.text.lines import LineFormat
@@ -65,12 +66,16 @@ def embed_corpus(
     layers: str = "average",
     dtype: Precision = "float32",
     column: str = "text",
+    id_column: str | None = None,
+    id_field: int | None = None,
     workers: Workers | None = None,
     shard_bytes: int = SHARD_BYTES,
 ) -> CorpusCounts:
-    """Write the vectors of every sentence of a corpus; `column` is the text of Parquet files.
+    """Write the vectors of every sentence of a corpus.
 
-    Corpus and output are paths, or URLs that fsspec opens.
+    Corpus and output are paths, or URLs that fsspec opens. `column` is the text of Parquet files.
+    Shards have a column `id` if there are ids: those of `id_column`, or those of FASTA files, of
+    which `id_field` is one of the `|` fields.
     """
     source, target = StoragePath.of(corpus), StoragePath.of(out)
     check_separate(source, target)
@@ -85,13 +90,13 @@ def embed_corpus(
         lines=lines,
         layers=layers,
         dtype=dtype,
-        column=column,
+        fields=Fields(column=column, id_column=id_column, id_field=id_field),
     )
     encoder = elmo.bilm.word_encoder
     del elmo  # workers load their own
     workers = workers or LocalWorkers()
     chunk_bytes = max(1, shard_bytes * BYTES_PER_TOKEN // row_bytes)
-    chunks = split_corpus(source, lines, column, chunk_bytes, workers.split)
+    chunks = split_corpus(source, lines, job.fields, chunk_bytes, workers.split)
     with exclusive_output(target):
         shards = _write(job, chunks, row_bytes, workers)
     encoder.warn_truncated(sum(shard.n_truncated for shard in shards))
@@ -110,7 +115,7 @@ def _write(job: EmbedJob, chunks: Sequence[Chunk], row_bytes: int, workers: Work
     _check_size(target, chunks, finished, row_bytes)
     shards = []
     new = [chunk for chunk in chunks if chunk.shard_name not in finished]
-    with _Progress(new) as progress, closing(workers.write(job, chunks)) as written:
+    with _ProgressLog(new) as progress, closing(workers.write(job, chunks)) as written:
         for shard in written:
             if shard.name not in finished:
                 # Found intact by a second worker if the first was killed after it had written it.
@@ -165,14 +170,14 @@ def _size(n_bytes: float) -> str:
     return f"{n_bytes:,.3g} TB"
 
 
-class _Progress:
+class _ProgressLog:
     """A progress bar on a terminal, else a log line per minute."""
 
     def __init__(self, chunks: Sequence[Chunk]) -> None:
         self._estimates = {chunk.shard_name: chunk.estimated_tokens for chunk in chunks}
         self._n_done = self._n_tokens = 0
 
-    def __enter__(self) -> "_Progress":
+    def __enter__(self) -> "_ProgressLog":
         self._started_at = self._logged_at = time.monotonic()
         self._redirection = logging_redirect_tqdm()
         self._redirection.__enter__()

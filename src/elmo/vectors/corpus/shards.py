@@ -24,8 +24,9 @@ from elmo.errors import CheckpointError, ConfigError, WriteError, needs_extra
 from elmo.files.atomic import atomic_write, recover
 from elmo.files.locks import exclusive
 from elmo.files.remote import StoragePath
+from elmo.files.tables import Fields, Record
 from elmo.models.identity import vectors_hash
-from elmo.text.lines import LineFormat
+from elmo.text.lines import LineFormat, line_format_of
 from elmo.vectors.corpus.chunks import Chunk, read_chunk
 from elmo.vectors.embed import Precision, embed_entries, make_entry, no_vectors
 from elmo.vectors.files import ParquetFile, completed
@@ -48,7 +49,7 @@ class EmbedJob:
     lines: LineFormat
     layers: str
     dtype: Precision
-    column: str
+    fields: Fields
 
     def shard_path(self, chunk: Chunk) -> StoragePath:
         """The path of a chunk's shard."""
@@ -91,9 +92,9 @@ class ShardWriter:
         is_ours = found is not None and is_record_of(found, self._job.record(chunk))
         if found is not None and is_ours and _is_intact(path, found["n_tokens"]):
             return _as_shard(chunk, found, is_new=False)
-        lines = read_chunk(chunk, self._job.column)
+        records = read_chunk(chunk, self._job.fields)
         with _atomic_write(path) as temporary:
-            record = self._embed(chunk, lines, temporary)
+            record = self._embed(chunk, records, temporary)
         return _as_shard(chunk, record, is_new=True)
 
     @cached_property
@@ -108,13 +109,14 @@ class ShardWriter:
             )
         return opened
 
-    def _embed(self, chunk: Chunk, lines: list[str], path: Path) -> dict[str, Any]:
+    def _embed(self, chunk: Chunk, records: list[Record], path: Path) -> dict[str, Any]:
         n_sentences = n_tokens = n_truncated = 0
         entries = (
-            make_entry(line, number, self._job.lines)
-            for number, line in enumerate(lines, chunk.first_line)
+            make_entry(record, number, line_format_of([Path(chunk.name)], self._job.lines))
+            for number, record in enumerate(records, chunk.first_line)
         )
         file = ParquetFile(path, file=chunk.name, first_sentence=chunk.first_sentence)
+        file.has_ids = self._job.fields.has_ids(Path(chunk.name))
         file.no_vectors = no_vectors(self._elmo, self._job.layers).astype(self._job.dtype)
         with completed(file), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # truncated words are reported once, at the end
