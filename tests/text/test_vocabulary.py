@@ -34,7 +34,7 @@ def test_a_file_without_the_reserved_words_is_refused_by_name(tmp_path):
 
 
 def test_a_missing_file_is_one_clear_error(tmp_path):
-    with pytest.raises(DataError, match="cannot be read"):
+    with pytest.raises(DataError, match="no such file"):
         Vocabulary.read(tmp_path / "none.txt")
 
 
