@@ -10,7 +10,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 CARD = json.loads((DOCS / "models" / "english" / "card.json").read_text())
 # The row of the table, the column of the probe, and its baselines in order.
 QUOTED = [
-    ("`pos`, UD EWT", "pos", "accuracy in %", ["most frequent tag", "static vectors"]),
+    ("`pos`, UD EWT", "pos", "accuracy", ["most frequent tag", "static vectors"]),
     (
         "`structure`, UD EWT, UUAS",
         "structure",
