@@ -423,7 +423,7 @@ class Elmo:
         if isinstance(texts, str):
             raise DataError(f"{texts[:40]!r} is a str, expected a list of texts, or a pathlib.Path")
         if isinstance(texts, Path):
-            sentences = read_sentences(find_text_files(str(texts)), lines)
+            sentences = read_sentences(find_text_files(texts), lines)
         else:
             split = read_texts(texts, "elmo.search.build_index")
             sentences = (sentence.tokens for text in split for sentence in text.sentences)

@@ -9,10 +9,11 @@ pytest.importorskip(
     reason="needs sentence-transformers: pip install 'elmo-torch[sentence-transformers]'",
 )
 
-from sentence_transformers import SentenceTransformer
+from sentence_transformers import MultiVectorEncoder, SentenceTransformer
+from sentence_transformers.multi_vector_encoder.modules import MultiVectorMask
 from sentence_transformers.sentence_transformer.modules import Pooling
 
-from elmo.adapters.sentence_transformers import ElmoModule
+from elmo.adapters.sentence_transformers import ElmoModule, build_multi_vector_encoder
 
 TEXTS = ["I took a bow. He drew a bow.", "naïve 東京 🙂", "", "The violinist drew her bow."]
 
@@ -61,3 +62,32 @@ def test_what_is_asked_to_learn_learns(elmo, fine_tune):
     assert module.layer.mixes[0].weights.grad is not None
     has_gradients = [weight.grad is not None for weight in module.layer.bilm.parameters()]
     assert any(has_gradients) == fine_tune
+
+
+def max_sim(query, document):
+    """The sum over the query's words of the cosine of the most similar word."""
+    query, document = (x / np.linalg.norm(x, axis=1, keepdims=True) for x in (query, document))
+    return (query @ document.T).max(1).sum()
+
+
+def test_texts_are_compared_word_by_word(elmo, tmp_path):
+    encoder = build_multi_vector_encoder(elmo)
+    queries, documents = encoder.encode_query(TEXTS[:2]), encoder.encode_document(TEXTS[-1:])
+    assert [len(tokens) for tokens in queries] == [len(elmo.embed(text)) for text in TEXTS[:2]]
+    expected = [
+        max_sim(elmo.embed(text).vectors(), elmo.embed(TEXTS[-1]).vectors()) for text in TEXTS[:2]
+    ]
+    similarity = encoder.similarity(queries, documents)
+    np.testing.assert_allclose(similarity[:, 0], expected, atol=1e-4)
+    encoder.save(str(tmp_path / "saved"))
+    loaded = MultiVectorEncoder(
+        str(tmp_path / "saved"), trust_remote_code=True, local_files_only=True
+    )
+    again = loaded.similarity(loaded.encode_query(TEXTS[:2]), loaded.encode_document(TEXTS[-1:]))
+    np.testing.assert_allclose(again, similarity, atol=1e-5)
+
+
+def test_its_words_can_be_masked_as_those_of_other_models(elmo):
+    encoder = MultiVectorEncoder(modules=[ElmoModule(elmo), MultiVectorMask()])
+    [tokens] = encoder.encode_document(["naïve 東京"])
+    np.testing.assert_allclose(tokens, elmo.embed("naïve 東京").vectors(), atol=1e-5)

@@ -131,3 +131,20 @@ def test_a_folder_without_an_index_is_refused(refused, folder, tmp_path):
     line = refused("neighbors", "a *bow*", "--text", tmp_path, "-m", folder)
     assert "not a complete index" in line
     assert "elmo index" in line
+
+
+def test_an_index_is_exported_when_it_is_built_and_later(run, refused, folder, text, tmp_path):
+    pytest.importorskip("pyarrow")
+    export = ("--parquet", tmp_path / "map.parquet", "--tsv", tmp_path / "log", "-m", folder)
+    built = run("index", text, "-o", tmp_path / "index", *export)
+    assert built.code == 0, built.err
+    assert f"{tmp_path}/map.parquet: 14 words in context\n" in built.out
+    first = (tmp_path / "map.parquet").read_bytes()
+    later = run("index", tmp_path / "index", *export, "--json")
+    assert json.loads(later.out)["exported"] == {
+        str(tmp_path / "map.parquet"): 14,
+        str(tmp_path / "log"): 14,
+    }
+    assert (tmp_path / "map.parquet").read_bytes() == first
+    assert "Missing option '--out'" in refused("index", text, "-m", folder)
+    assert "not a complete index" in refused("index", text, *export)

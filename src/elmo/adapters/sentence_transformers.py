@@ -1,4 +1,5 @@
-"""sentence-transformers: ELMo as the first module of a `SentenceTransformer`, below a pooling.
+"""sentence-transformers: ELMo as the first module of a `SentenceTransformer`, below a pooling, or
+of a `MultiVectorEncoder`, which compares texts token by token.
 
 In: texts. Out: `token_embeddings` (B, T, D) and `attention_mask` (B, T), as its other modules want
 them. The mix of the layers is trained with the modules above; the biLM only with `fine_tune`.
@@ -21,7 +22,8 @@ from elmo.text.batches import Batch
 from elmo.text.tokenizer import split_text
 
 with needs_extra("sentence-transformers"):
-    from sentence_transformers.base.modules import InputModule
+    from sentence_transformers import MultiVectorEncoder
+    from sentence_transformers.base.modules import InputModule, Normalize
 
 MODEL, MIX = "elmo", "mix.safetensors"
 
@@ -32,6 +34,7 @@ class ElmoModule(InputModule):
     config_keys = ("fine_tune",)
     config_file_name = "elmo_module.json"
     save_in_root = False
+    tokenizer = None  # `MultiVectorMask` asks for it; tokens have no ids here
 
     def __init__(self, model: str | Path | Elmo = ENGLISH, *, fine_tune: bool = False) -> None:
         super().__init__()
@@ -95,3 +98,11 @@ class ElmoModule(InputModule):
         module = cls(folder / MODEL, fine_tune=config["fine_tune"])
         module.layer.mixes.load_state_dict(load_file(folder / MIX))
         return module
+
+
+def build_multi_vector_encoder(
+    model: str | Path | Elmo = ENGLISH, *, fine_tune: bool = False
+) -> MultiVectorEncoder:
+    """A `MultiVectorEncoder`: a vector of length 1 per token; texts are compared by MaxSim."""
+    normalize = Normalize(module_input_name="token_embeddings")
+    return MultiVectorEncoder(modules=[ElmoModule(model, fine_tune=fine_tune), normalize])

@@ -16,53 +16,87 @@ from elmo.cli.options import (
 )
 
 if TYPE_CHECKING:
+    from elmo.search import WordIndex
     from elmo.text.lines import LineFormat
 
 
 @click.command()
 @texts_argument("texts", "TEXT")
-@path_option("--out", "-o", required=True, help="Folder of the index; an index in it is replaced.")
+@path_option("--out", "-o", help="Folder of the index; an index in it is replaced.")
 @model_option
 @click.option(
     "--layers",
     default="top",
     show_default=True,
-    help="Vectors of the graph of a large text: top, average, or the number of a layer.",
+    help="Vectors of the graph of a large text, and of what is exported: top, average, or the "
+    "number of a layer.",
 )
 @click.option("--exact", is_flag=True, help="No graph: a search for any word compares all of them.")
 @lines_option
+@path_option("--parquet", help="Export a map of the words for embedding-atlas: x, y, neighbors.")
+@path_option("--tsv", help="Export vectors to a folder for TensorBoard's projector.")
+@click.option("--word", "words", multiple=True, help="Export this word only; repeatable.")
+@click.option(
+    "--max-rows", default=5000, show_default=True, help="Words to export, spread over the text."
+)
 @json_option
 def index(
     texts: tuple[str, ...],
-    out: Path,
+    out: Path | None,
     model: Path,
     layers: str,
     exact: bool,
     lines: "LineFormat",
+    parquet: Path | None,
+    tsv: Path | None,
+    words: tuple[str, ...],
+    max_rows: int,
     as_json: bool,
 ) -> None:
     """Index every word of a text in its context.
 
-    TEXT is a file, a folder or a glob of files: plain, .gz or .xz; or - for standard input.
+    TEXT is a file, a folder or a glob of files: plain, .gz or .xz; or - for standard input. To
+    export an index that exists, TEXT is its folder, without --out.
     """
-    check_folder_name(out)
+    if out is None and parquet is None and tsv is None:
+        raise click.UsageError("Missing option '--out' / '-o'.")
+    if out is None and len(texts) > 1:
+        raise click.UsageError(f"{len(texts)} texts without --out: give the folder of one index.")
+    for folder in (out, tsv):
+        if folder is not None:
+            check_folder_name(folder)
     from elmo.api import Elmo
     from elmo.files.text_files import find_text_files
+    from elmo.search import WordIndex, write_map, write_projector
     from elmo.search.build import GRAPH_FROM, build_index
     from elmo.text.lines import read_sentences
 
-    made = build_index(
-        Elmo.load(model),
-        read_sentences(find_text_files(*texts), lines),
-        out,
-        layers=layers,
-        graph_from=None if exact else GRAPH_FROM,
-    )
+    elmo = Elmo.load(model)
+    if out is None:
+        made = WordIndex(Path(texts[0]), elmo)
+    else:
+        made = build_index(
+            elmo,
+            read_sentences(find_text_files(*texts), lines),
+            out,
+            layers=layers,
+            graph_from=None if exact else GRAPH_FROM,
+        )
+    exported = {
+        str(path): write(made, path, layers=layers, words=words, max_rows=max_rows)
+        for path, write in ((parquet, write_map), (tsv, write_projector))
+        if path is not None
+    }
+    _show(made, out or Path(texts[0]), exported, as_json)
+
+
+def _show(made: "WordIndex", out: Path, exported: dict[str, int], as_json: bool) -> None:
     counts = {
         "n_tokens": len(made),
         "n_sentences": len(made.sentences),
         "n_words": made.n_words,
         "has_graph": made.has_graph,
+        **({"exported": exported} if exported else {}),
     }
     if as_json:
         click.echo(json.dumps(counts))
@@ -71,3 +105,5 @@ def index(
         f"{out}: {len(made):,} tokens, {made.n_words:,} distinct words, "
         f"{len(made.sentences):,} sentences{', with a graph' if made.has_graph else ''}"
     )
+    for path, n_rows in exported.items():
+        click.echo(f"{path}: {n_rows:,} words in context")

@@ -9,7 +9,7 @@ Shapes: N tokens of the text, L+1 layers, D width, P projection.
 
 import json
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -120,6 +120,16 @@ class WordIndex:
         """How often the text has a word, ignoring case."""
         return self._words.count(self._words.numbers(word))
 
+    def rows(self, words: Iterable[str] = ()) -> Numbers:
+        """The rows of some words, ignoring case, or of all, in the order of the text."""
+        ranges = [self._words.numbers(word) for word in {word.casefold() for word in words}]
+        found = [self._words.rows_of(numbers) for numbers in ranges]
+        return np.sort(np.concatenate(found)) if found else np.arange(len(self))
+
+    def vectors(self, rows: Numbers, mix: Layers = "top") -> NDArray[np.float32]:
+        """The vectors of some rows, (n, D): one layer or mix, rounded to float16 as stored."""
+        return self._vectors.mixed(one_mix(mix, len(self._vectors.contexts) + 1), rows)
+
     def mix_weights(self, mix: Layers, *, any_word: bool) -> NDArray[np.float32]:
         """The weights (L+1,) of a mix of layers; ConfigError if the graph is of another mix."""
         weights = one_mix(mix, len(self._vectors.contexts) + 1)
@@ -196,14 +206,15 @@ class WordIndex:
         for position in _by_decreasing(cosines):
             if k == 0:
                 return
-            occurrence = self._occurrence(position if rows is None else int(rows[position]))
+            occurrence = self.occurrence(position if rows is None else int(rows[position]))
             # A sentence that the text has twice would be its own best neighbor.
             if tuple(occurrence.tokens) not in seen:
                 seen.add(tuple(occurrence.tokens))
                 k -= 1
                 yield position, occurrence
 
-    def _occurrence(self, row: int) -> Occurrence:
+    def occurrence(self, row: int) -> Occurrence:
+        """The token of a row, counted through the whole text, in its sentence."""
         sentence = bisect_right(self._first_tokens, row) - 1
         return Occurrence(self.sentences[sentence], row - int(self._first_tokens[sentence]))
 

@@ -106,8 +106,8 @@ class IndexedVectors:
         cosines: Array = dots / np.maximum(lengths, 1e-12)
         return cosines
 
-    def mixed(self, weights: Array, rows: slice) -> Array:
-        """The mixed layers of consecutive tokens: (n, D), float32."""
+    def mixed(self, weights: Array, rows: slice | Numbers) -> Array:
+        """The mixed layers of some tokens: (n, D), float32."""
         words = self.words[self.word_of[rows]].astype(np.float32)  # (n, P), for each direction
         mix: Array = weights[0] * np.tile(words, self.contexts[0].shape[1] // words.shape[1])
         for layer, weight in zip(self.contexts, weights[1:], strict=True):
