@@ -296,31 +296,3 @@ def test_the_real_allennlp_gives_the_same(files, corpus, tmp_path):
                     np.testing.assert_allclose(
                         mix.detach().numpy()[mask], expected[f"{name}-{j}"][mask], atol=1e-5
                     )
-
-
-SCRIPT = """
-import sys
-from allennlp.commands.elmo import ElmoEmbedder
-from allennlp.modules.elmo import Elmo, _ElmoBiLm, batch_to_ids
-from allennlp.nn.util import remove_sentence_boundaries
-import allennlp.modules.elmo
-
-options, weights = sys.argv[1:]
-layers = ElmoEmbedder(options_file=options, weight_file=weights).embed_sentence(["a", "bow"])
-bilm = _ElmoBiLm(options, weights)
-output = bilm(batch_to_ids([["a", "bow"]]))
-top, mask = remove_sentence_boundaries(output["activations"][-1], output["mask"])
-assert top.shape == (1, 2, layers.shape[-1]) and bool(mask.all())
-assert abs(top[0].detach().numpy() - layers[-1]).max() < 1e-6
-print(allennlp.modules.elmo.Elmo is Elmo, layers.shape)
-"""
-
-
-def test_old_scripts_run_unedited(files, tmp_path):
-    import subprocess
-    import sys
-
-    (tmp_path / "old.py").write_text(SCRIPT)
-    command = [sys.executable, "-m", "elmo.adapters.allennlp", str(tmp_path / "old.py"), *files]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
-    assert done.stdout == "True (3, 2, 16)\n", done.stderr
