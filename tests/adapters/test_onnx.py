@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from elmo.adapters.onnx import encode, export_onnx
 from elmo.api import Elmo
 from elmo.cli.main import main
+from elmo.errors import DataError
 from elmo.models.model_folder import Model
 from tests.models.formats.many_langs_models import write_model
 from tests.random_models import build_bilm, options, random_weights
@@ -80,3 +81,8 @@ def test_the_verb_convert_writes_it(elmo, official, tmp_path):
     assert not left.value.code
     layers = run(tmp_path / "elmo.onnx", elmo, [["bow"]])
     np.testing.assert_allclose(layers[:, 0], elmo.embed_tokens([["bow"]])[0].layers, atol=1e-4)
+
+
+def test_a_text_is_not_taken_for_its_characters(elmo):
+    with pytest.raises(DataError, match="expected a list of tokens"):
+        encode(elmo, ["I took"])

@@ -64,6 +64,11 @@ def test_tokens_have_their_vectors_in_context(folder, elmo, corpus):
     np.testing.assert_allclose(some, expected[places], atol=1e-5)
 
 
+def test_a_text_is_not_taken_for_the_characters_of_its_words(folder):
+    with pytest.raises(DataError, match="a sentence is the text 'I took', expected a list of tok"):
+        TokenFeatures(folder).transform([("I took", 1)])
+
+
 @pytest.mark.parametrize("place", [-1, 5])
 def test_a_place_outside_its_sentence_is_told(folder, place):
     with pytest.raises(DataError, match=f"place {place} of the sentence 'I took a bow .'"):

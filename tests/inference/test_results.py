@@ -92,8 +92,12 @@ def test_a_result_is_a_sequence_of_its_words(embedded):
     assert raw[-1] == raw[3] != raw[2]
     for word, vector in zip(raw, raw.vectors("top"), strict=True):
         np.testing.assert_array_equal(word.vector("top"), vector)
+    assert "bow" in raw
+    assert "ship" not in raw
     with pytest.raises(IndexError):
         raw[4]
+    with pytest.raises(TypeError):
+        raw[1:2]
 
 
 def test_results_are_compared_by_their_values(embedded):

@@ -112,6 +112,12 @@ def test_what_is_no_token_is_refused_as_embed_refuses_it(scoring, tokens):
         scoring.score_tokens(tokens)
 
 
+@pytest.mark.parametrize("state", ["fresh", "carry"])
+def test_a_text_is_not_scored_character_by_character(scoring, state):
+    with pytest.raises(DataError, match="a sentence is the text 'I took', expected a list of tok"):
+        list(scoring.scorer.stream(["I took"], state))
+
+
 def test_results_are_compared_by_their_values(scoring):
     one, same, other = (scoring.score(text) for text in ("A bow.", "A bow.", "A boat."))
     assert one == same

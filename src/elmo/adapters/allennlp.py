@@ -279,7 +279,9 @@ def _read(options_file: str, weight_file: str) -> Model:
         known = [r for r in catalog.releases().values() if set(r.files) == {weights, options}]
         release = known[0] if known else catalog.of_addresses(weights, options)
         return formats.read(downloads.fetch_release(release))
-    return formats.read(Path(weights), Path(options))
+    model = formats.read(Path(weights), Path(options))
+    model.refuse_alignment("AllenNLP's classes")
+    return model
 
 
 def _main() -> None:

@@ -22,6 +22,7 @@ from elmo.network.bilm import BiLM
 from elmo.network.char_cnn import CharCNN, Highway
 from elmo.network.lstm import LstmLayer
 from elmo.settings import to_mapping
+from elmo.text.inputs import check_tokens
 
 with needs_extra("onnx"):
     import onnx
@@ -58,6 +59,8 @@ def export_onnx(elmo: Elmo, path: str | Path) -> None:
 
 def encode(elmo: Elmo, sentences: Sequence[Sequence[str]]) -> dict[str, NDArray[np.int64]]:
     """Token lists as the inputs of the graph."""
+    for tokens in sentences:
+        check_tokens(tokens)
     batch = elmo.bilm.word_encoder.batch(sentences)
     arrays = (batch.char_ids, batch.word_index, batch.lengths)
     return {name: array.numpy() for name, array in zip(INPUTS, arrays, strict=True)}

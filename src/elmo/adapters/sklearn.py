@@ -20,6 +20,7 @@ from elmo.errors import ConfigError, DataError, needs_extra
 from elmo.files.atomic import write_json
 from elmo.inference.results import Embedded, Layers
 from elmo.models import ENGLISH
+from elmo.text.inputs import check_tokens
 
 with needs_extra("sklearn"):
     from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
@@ -111,7 +112,7 @@ class TokenFeatures(_ElmoTransformer):
         elmo = open_model(self.model)
         sentences = [
             (tokens, [place for _, place in group])
-            for tokens, group in groupby(words, key=lambda word: tuple(word[0]))
+            for tokens, group in groupby(words, key=_tokens_of)
         ]
         rows: list[Array] = []
         stream = elmo.stream_tokens([tokens for tokens, _ in sentences])
@@ -126,6 +127,11 @@ def occurrences(sentences: Iterable[Sequence[str]]) -> Iterator[Occurrence]:
     for tokens in sentences:
         for place in range(len(tokens)):
             yield tokens, place
+
+
+def _tokens_of(word: Occurrence) -> tuple[str, ...]:
+    check_tokens(word[0])
+    return tuple(word[0])
 
 
 def _check_places(places: list[int], tokens: list[str]) -> None:

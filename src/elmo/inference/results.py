@@ -7,6 +7,7 @@ Shapes: L+1 layers, T tokens, D width of a vector, K chosen layers.
 """
 
 import math
+import operator
 import re
 import sys
 from collections import defaultdict
@@ -61,11 +62,15 @@ class Embedded:
         return len(self.tokens)
 
     def __getitem__(self, position: int) -> EmbeddedToken:
+        position = operator.index(position)  # no slices
         offset = None if self.offsets is None else self.offsets[position]
         return EmbeddedToken(self.tokens[position], self.layers[:, position], offset)
 
     def __iter__(self) -> Iterator[EmbeddedToken]:
         return (self[position] for position in range(len(self)))
+
+    def __contains__(self, word: object) -> bool:
+        return word in self.tokens
 
     def __eq__(self, other: object) -> bool:
         return type(other) is type(self) and equal_fields(self, other)

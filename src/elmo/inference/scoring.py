@@ -22,6 +22,7 @@ from elmo.models.model_folder import Model
 from elmo.network.bilm import BiLMState, Packing
 from elmo.network.softmax import Head
 from elmo.text.batches import windows
+from elmo.text.inputs import check_tokens
 from elmo.text.tokenizer import Sentence
 from elmo.text.vocabulary import BEGIN, END, RESERVED, UNKNOWN
 
@@ -243,6 +244,8 @@ class Scorer:
     @torch.inference_mode()
     def score(self, sentences: Sequence[Tokens]) -> list[ScoredSentence]:
         """Score sentences, each from a fresh state."""
+        for words in sentences:
+            check_tokens(words)
         found: dict[int, ScoredSentence] = {}
         for batch in length_batches(sentences):
             tokens = [sentences[k] for k in batch]
@@ -276,6 +279,7 @@ class Scorer:
         """Score sentences one after the other, each from the state after the one before."""
         state: BiLMState | None = None
         for tokens in sentences:
+            check_tokens(tokens)
             with torch.inference_mode():
                 predictions = predict(self._embedder, [tokens], state)
                 state = predictions.state
