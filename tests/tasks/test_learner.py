@@ -94,6 +94,7 @@ WIDE = {"coref": ("model.hidden_dim=512",), "squad": ("model.dim=128",)}
 
 def test_every_task_resumes_bit_for_bit_at_two_threads(train, tiny, tmp_path):
     sets = ("train.n_epochs=1", "train.log_every=1", "train.save_every=1", "words.dim=512")
+    sets += ("train.batch_size=4",)
     sets += WIDE.get(tiny.name, ("model.dim=96",))
     torch.set_num_threads(2)
     try:

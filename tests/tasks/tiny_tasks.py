@@ -20,6 +20,7 @@ SMALL_TAGGER = (
     "model.dim=12",
     "model.dropout=0",
     "optimizer.learning_rate=0.02",
+    "train.ema_decay=none",  # averages of a hundred steps lag behind
 )
 SMALL_ROLES = (
     *SMALL,
@@ -271,7 +272,7 @@ TINY_TASKS = [
             "optimizer.learning_rate=0.007",
             "optimizer.beta2=0.999",
             "optimizer.lr_plateau_patience=none",
-            "train.ema_decay=none",  # averages of a hundred steps lag behind
+            "train.ema_decay=none",
         ),
         "What ran?\tA dog ran.\n\nWho sang?\tIt was Ann. She sang.\n",
     ),

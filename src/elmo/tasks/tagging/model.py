@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from elmo.settings import Dim, PositiveInt, Rate, checked
-from elmo.tasks.config import CharsConfig, ElmoConfig, TaskConfig
+from elmo.tasks.config import CharsConfig, ElmoConfig, TaskConfig, TrainConfig
 from elmo.tasks.inputs import TokenVectors
 from elmo.tasks.nn.crf import CRF, transition_constraints
 from elmo.tasks.nn.lstm import BiLSTM, variational_dropout
@@ -47,6 +47,8 @@ class TaggingConfig(TaskConfig):
 
     chars: CharsConfig | None = field(default_factory=CharsConfig)
     elmo: ElmoConfig | None = field(default_factory=lambda: ElmoConfig(penalty=0.1, dropout=0.0))
+    # Averages had the better dev F1 in five of five runs on Wikigold (docs/decisions.md).
+    train: TrainConfig = field(default_factory=lambda: TrainConfig(ema_decay=0.999))
     data: TaggingDataConfig = field(default_factory=TaggingDataConfig)
     model: TaggingModelConfig = field(default_factory=TaggingModelConfig)
 
