@@ -65,6 +65,8 @@ def test_workers_of_a_data_loader_embed(model, method):
     )
     for number, vectors in enumerate(loader):
         np.testing.assert_array_equal(vectors, model.embed(TEXT).vectors(number % 3))
+    is_shared = [parameter.is_shared() for parameter in model.bilm.parameters()]
+    assert all(is_shared) or method == "fork"  # spawned workers have the same memory
 
 
 @pytest.mark.slow

@@ -357,6 +357,14 @@ def test_the_calls_that_can_be_copied_give_what_is_on_the_screen(page, model, mo
     assert body == {"texts": BOWS, "layers": [0, 1, 0]}
 
 
+def test_the_calls_for_texts_of_one_word_can_be_copied_too(page, address, model, monkeypatch):
+    open_page(page, address, text="bow\nbow\nbow")
+    code = page.locator("#call-python").text_content()
+    monkeypatch.setattr("elmo.Elmo.load", lambda name: model, raising=True)
+    exec(compile(code, "copied", "exec"), {})
+    assert code.count("texts, single_words=True") == 2
+
+
 def test_a_link_brings_back_what_was_on_the_screen(page, context, address):
     page.locator('[data-sentence="2"][data-position="4"]').click()
     for name, value in {"weight-0": 0.2, "weight-1": 0.6, "weight-2": 0.2, "gamma": 1.5}.items():
