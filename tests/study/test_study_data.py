@@ -6,6 +6,7 @@ import subprocess
 
 import pytest
 
+from benchmarks.study.data import RECORD, describe_data, differences
 from benchmarks.study.parts import known_articles, squad_parts, wikigold_part
 from benchmarks.study.plan import Run
 from benchmarks.study.runner import StudyPaths, run_all
@@ -116,3 +117,24 @@ def test_weights_that_the_history_lacks_fail_with_one_line(tmp_path):
     with pytest.raises(CheckpointError, match="expected a clone with the full history"):
         find_weights("bfe9e0f", tmp_path / "weights", tmp_path)
     assert not (tmp_path / "weights").exists()
+
+
+def test_the_recorded_data_and_splits_are_those_of_the_files(shared):
+    assert differences(describe_data(shared / "data"), json.loads(RECORD.read_text())) == []
+
+
+def test_data_that_differs_from_the_recorded_is_named():
+    recorded = json.loads(RECORD.read_text())
+    name = "ner/wnut17/dev.conll"
+    files = recorded["files"] | {
+        name: {"lines": 1, "sha256": "ab" * 32},
+        "new": {"lines": 2, "sha256": "cd" * 32},
+    }
+    splits = recorded["splits"] | {"squad": {"dev": []}}
+    known = recorded["files"][name]
+    assert differences({"files": files, "splits": splits}, recorded) == [
+        f"{name}: 1 lines with hash abababababab, expected {known['lines']} with "
+        f"{known['sha256'][:12]}",
+        "new: 2 lines with hash cdcdcdcdcdcd, expected 0 with none",
+        "the split of squad differs",
+    ]
