@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --constraint constraints.txt
 
-.PHONY: demo test check fix docs wheel sanitize bench bench-train
+.PHONY: demo test check fix fuzz soak docs wheel sanitize bench bench-train
 
 demo: .venv/.installed            ## embed sentences with "bow", show which occurrences are alike
 	$(BIN)/python examples/bow.py
@@ -21,6 +21,12 @@ check: .venv/.installed-dev       ## lint, format, types
 fix: .venv/.installed-dev         ## what ruff can mend by itself
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+fuzz: .venv/.installed-dev        ## damaged files of every format, for five minutes; findings in build/fuzz
+	$(BIN)/python -m tools.fuzz --seconds 300
+
+soak: .venv/.installed-dev        ## load, kills, full disks, fuzzing: under 20 minutes
+	$(BIN)/python -m tools.soak --json docs/benchmarks/soak.json
 
 docs: .venv/.installed-dev        ## the documentation site, from docs/ and the docstrings; a warning is an error
 	$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet docs build/docs

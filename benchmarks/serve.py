@@ -202,13 +202,13 @@ async def run_client(port: int, number: int, ends_at: float, load: Load, elmo: E
 def compare(request: Request, content: bytes, elmo: Elmo) -> float:
     """How far an answer is from the library's own."""
     if request.path == "/api/embed":
-        expected = np.concatenate([e.vectors(1) for e in elmo.embed(request.body["texts"])])
+        expected = np.concatenate([e.vectors(1) for e in elmo.embed_tokens(request.body["texts"])])
         return float(np.abs(np.load(io.BytesIO(content)) - expected).max())
     if request.path == "/api/score":
         found = json.loads(content)["texts"]
         return max(
             float(np.abs(np.array(text["sentences"][0]["log_probs"][r]) - words).max())
-            for text, scored in zip(found, elmo.score(request.body["texts"]), strict=True)
+            for text, scored in zip(found, elmo.score_tokens(request.body["texts"]), strict=True)
             for r, words in scored.sentences[0].log_probs.items()
         )
     substitutes = elmo.substitutes(request.body["sentence"], request.body["position"])

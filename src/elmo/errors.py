@@ -7,6 +7,10 @@ from contextlib import contextmanager
 class ElmoError(Exception):
     """An error that a user can fix; the message says what was found and what was expected."""
 
+    def __str__(self) -> str:
+        """The message in one line; those of other libraries, which it may quote, have several."""
+        return " ".join(super().__str__().splitlines())
+
 
 class ConfigError(ElmoError):
     """A setting is unknown, of the wrong type, or contradicts another one."""

@@ -34,6 +34,22 @@ def test_utf_16_is_named(tmp_path, encoding):
         list(read_lines(tmp_path / "a.txt"))
 
 
+def test_damaged_bytes_of_gzip_are_an_error_of_the_file(tmp_path):
+    whole = gzip.compress(b"".join(b"%d words of text\n" % k for k in range(999)))
+    for place in range(12, 200):
+        damaged = bytearray(whole)
+        damaged[place] ^= 255
+        (tmp_path / "a.txt.gz").write_bytes(damaged)
+        with pytest.raises(DataError, match=r"a\.txt\.gz"):
+            list(read_lines(tmp_path / "a.txt.gz"))
+
+
+def test_an_error_is_one_line_also_where_it_quotes_several():
+    assert str(DataError("a.parquet: cannot be read (first\nsecond)")) == (
+        "a.parquet: cannot be read (first second)"
+    )
+
+
 def test_a_missing_file_is_no_such_file(tmp_path):
     for read in (lambda path: list(read_lines(path)), find_text_files, read_list):
         with pytest.raises(DataError) as caught:

@@ -4,8 +4,11 @@ import io
 import json
 import logging
 import re
+import select
 import signal
+import socket
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 
 import httpx
 import pytest
@@ -151,3 +154,35 @@ def test_requests_of_many_clients_share_batches(model, task, path, body):
     # The first request and few batches: some requests may still have been split into sentences.
     n_batches = re.search(r"elmo_batch_requests_count ([\d.]+)", metrics)
     assert float(n_batches[1]) < 9
+
+
+@pytest.mark.parametrize("path", ["/health", "/ready"])
+def test_health_answers_while_a_request_is_unfinished(model, task, path):
+    service = Service(model, "tiny", tasks={"ner": task})
+    task.may_continue.clear()
+    with running(service) as (address, _), ThreadPoolExecutor() as pool:
+        body = {"texts": ["Ann took a bow."]}
+        pending = pool.submit(httpx.post, f"{address}/api/predict/ner", json=body, timeout=30)
+        assert task.is_running.wait(20)
+        assert httpx.get(f"{address}{path}", timeout=20).status_code == 200
+        assert not pending.done()
+        task.may_continue.set()
+        assert pending.result().status_code == 200
+
+
+def test_health_answers_while_long_texts_are_embedded(model):
+    words = [f"word{k}" for k in range(19)]
+    body = json.dumps({"texts": [" ".join(words)] * 1_000, "layers": "all"}).encode()
+    fields = ["Host: localhost", "Content-Type: application/json", f"Content-Length: {len(body)}"]
+    head = "\r\n".join(["POST /api/embed HTTP/1.1", *fields, "", ""])
+    with running(Service(model, "tiny")) as (address, _), ExitStack() as stack:
+        port = int(address.rpartition(":")[2])
+        sent = []
+        for _ in range(8):
+            sent.append(stack.enter_context(socket.create_connection(("127.0.0.1", port))))
+            sent[-1].sendall(head.encode() + body)
+        for path in ("/health", "/ready"):
+            assert httpx.get(f"{address}{path}", timeout=60).status_code == 200
+        answered, _, _ = select.select(sent, [], [], 0)
+        assert len(answered) < 8
+        assert all(one.recv(12) == b"HTTP/1.1 200" for one in sent)

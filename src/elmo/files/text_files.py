@@ -10,6 +10,7 @@ import glob
 import gzip
 import lzma
 import sys
+import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
@@ -125,7 +126,7 @@ def lines_with_sizes(
                 yield _decode(start, name, number), len(line)
     except FileNotFoundError as error:
         raise DataError(f"{name}: no such file") from error
-    except (OSError, EOFError, lzma.LZMAError) as error:
+    except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
         where = f"{name}:{number}" if number else name
         raise DataError(
             f"{where}: cannot be read ({error}); expected plain, .gz or .xz text"

@@ -73,7 +73,7 @@ def read_pairs(path: Path, group: Group) -> list[MinimalPair]:
             continue
         try:
             entry = json.loads(line)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise DataError(f"{path}:{number}: not JSON ({error})") from error
         sides = [_tokens(entry, key) for key in ("sentence_good", "sentence_bad")]
         if not all(sides):

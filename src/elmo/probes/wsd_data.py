@@ -66,7 +66,7 @@ def _read_semcor(path: Path) -> Iterator[SenseSentence]:
             sentence = json.loads(line)
             tokens = [str(token) for token in sentence["tokens"]]
             senses = [_sense(marked, len(tokens)) for marked in sentence["senses"]]
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise DataError(
                 f"{path}:{number}: not a marked sentence ({error}), expected JSON with tokens, and "
                 "senses of [start, end, lemma, tag, key]"

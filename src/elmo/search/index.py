@@ -70,7 +70,7 @@ class WordIndex:
         self._max_compared = max_compared
         try:
             settings = json.loads((folder / SETTINGS).read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             raise _incomplete(folder, error) from error
         mix = settings.pop("layers", None) if isinstance(settings, dict) else None
         if settings != index_settings(elmo.model):

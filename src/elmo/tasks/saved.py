@@ -152,7 +152,7 @@ def _model_folder(folder: Path) -> Path:
 def _read_settings(path: Path) -> dict[str, Any]:
     try:
         settings = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise CheckpointError(
             f"{path}: cannot be read ({error}), expected the folder of a trained task model"
         ) from error

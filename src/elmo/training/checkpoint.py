@@ -77,5 +77,5 @@ def _is_intact(path: Path) -> bool:
     try:
         manifest: Mapping[str, str] = json.loads((path / MANIFEST).read_text(encoding="utf-8"))
         return all(file_hash(path / name) == expected for name, expected in manifest.items())
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return False

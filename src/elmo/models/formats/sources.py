@@ -43,7 +43,7 @@ def read_json(path: AnyPath, what: str) -> dict[str, Any]:
     """The mapping that a JSON file holds."""
     content = read_bytes(path, what, MAX_JSON)
     try:
-        found = json.loads(content.decode("utf-8"))
+        found = json.loads(content.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:
         raise ConfigError(f"{path}: not JSON ({error}), expected {what}") from error
     if not isinstance(found, dict):

@@ -102,7 +102,7 @@ def _read_json(path: Path) -> Iterator[_Row]:
             continue
         try:
             fields = json.loads(line)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise DataError(
                 f"{path}:{number}: not JSON ({error}), expected one object per line"
             ) from error

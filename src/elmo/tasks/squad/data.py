@@ -131,6 +131,8 @@ def _paragraphs(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
             f"{path}:{error.lineno}: not JSON ({error.msg}, column {error.colno}), expected that "
             "of SQuAD 1.1"
         ) from error
+    except (ValueError, RecursionError) as error:  # numbers of thousands of digits, deep lists
+        raise DataError(f"{path}: not JSON ({error}), expected that of SQuAD 1.1") from error
     for i, article in enumerate(_get(everything, "data", list, str(path))):
         where = f"{path}: data[{i}]"
         for j, paragraph in enumerate(_get(article, "paragraphs", list, where)):

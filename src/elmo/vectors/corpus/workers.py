@@ -105,7 +105,7 @@ class RayWorkers:
         rows = [{"chunk": json.dumps(asdict(chunk))} for chunk in chunks]
         written = _one_per_block(data, rows).map(
             _ShardActor,
-            fn_constructor_args=(asdict(job),),
+            fn_constructor_args=(job,),
             compute=data.ActorPoolStrategy(size=min(self._count(), len(chunks))),
             num_cpus=1,
         )
@@ -155,9 +155,9 @@ def _write(chunk: Chunk) -> Shard:
 class _ShardActor:
     """A worker of the cluster."""
 
-    def __init__(self, job: dict[str, Any]) -> None:
+    def __init__(self, job: EmbedJob) -> None:
         torch.set_num_threads(1)
-        self._writer = ShardWriter(EmbedJob(**job))
+        self._writer = ShardWriter(job)
 
     def __call__(self, row: Row) -> Row:
         """Write the shard of a chunk."""
@@ -195,8 +195,12 @@ def _start_ray(address: str | None, n_workers: int | None) -> None:
         check_reachable(address)
     try:
         ray.init(address or "local", logging_level="warning", log_to_driver=False, **started)
-    except (ConnectionError, ray.exceptions.RayError) as error:
-        raise _unreachable(address, error) from error
+    except (ConnectionError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
+        raise ConfigError(
+            f"{address or 'Ray'}: cannot be joined ({error}); Ray's own messages are above; a "
+            "cluster that requires a token needs RAY_AUTH_MODE=token and its token in "
+            "RAY_AUTH_TOKEN or ~/.ray/auth_token"
+        ) from error
 
 
 def check_reachable(address: str) -> None:
@@ -205,11 +209,7 @@ def check_reachable(address: str) -> None:
     try:
         socket.create_connection((host, int(port)), timeout=10).close()
     except (OSError, ValueError) as error:
-        raise _unreachable(address, error) from error
-
-
-def _unreachable(address: str | None, error: Exception) -> ConfigError:
-    return ConfigError(
-        f"{address}: no Ray cluster can be reached ({error}); expected HOST:PORT or "
-        "ray://HOST:PORT of a running cluster"
-    )
+        raise ConfigError(
+            f"{address}: no Ray cluster can be reached ({error}); expected HOST:PORT or "
+            "ray://HOST:PORT of a running cluster"
+        ) from error
