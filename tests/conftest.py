@@ -3,6 +3,7 @@
 import copy
 import os
 import shutil
+import signal
 import sys
 from pathlib import Path
 
@@ -23,6 +24,9 @@ hypothesis.settings.load_profile("same")
 
 # Tiny models gain nothing from threads, and lose much to them on a busy machine.
 torch.set_num_threads(1)
+
+# A shell starts background jobs with Ctrl-C ignored, which the commands under test would inherit.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 TINY_OPTIONS = {
     "lstm": {

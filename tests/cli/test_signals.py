@@ -36,7 +36,8 @@ def end(process, number):
     """Send a signal to this process alone, and check that it ends as a shell expects."""
     process.send_signal(number)
     _, messages = process.communicate()
-    assert process.returncode == CODES[number], messages
+    # Python itself ends by SIGINT after an interrupt within some of its own code.
+    assert process.returncode in (CODES[number], -number), messages
     assert "Traceback" not in messages
 
 

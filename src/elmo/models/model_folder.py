@@ -263,8 +263,9 @@ def _check_replaceable(folder: Path) -> None:
         return
     ours = {CONFIG, WEIGHTS, VOCABULARY, CARD, *LISTS}
     names = {path.name for path in folder.iterdir()} if folder.is_dir() else {"a file"}
-    # A README.md or a vocab.txt alone is somebody's own.
-    others = sorted(names - ours if is_model_folder(folder) else names)
+    # Without weights, a README.md or a vocab.txt is somebody's own. Hugging Face's mixin removes
+    # config.json before it saves a model again.
+    others = sorted(names - ours if WEIGHTS in names else names)
     if others:
         raise CheckpointError(
             f"{folder}: contains {others[0]!r}; expected a new folder, or a model to be replaced"
