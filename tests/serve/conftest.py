@@ -104,3 +104,40 @@ def address(service):
 def client(address):
     with httpx.Client(base_url=address, timeout=30) as client:
         yield client
+
+
+@pytest.fixture(scope="module")
+def browser():
+    from tests.serve import explorer_page
+
+    with explorer_page.sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=explorer_page.CHROMIUM, args=explorer_page.FLAGS
+        )
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def context(browser):
+    with browser.new_context(permissions=["clipboard-read", "clipboard-write"]) as context:
+        context.set_default_timeout(20_000)
+        yield context
+
+
+@pytest.fixture
+def page(context, address):
+    """The explorer with its three bows; a test fails on any error it logs or outside request."""
+    from tests.serve.explorer_page import open_page
+
+    page = context.new_page()
+    problems = []
+    page.on("console", lambda message: problems.append(message.text))
+    page.on("pageerror", lambda error: problems.append(str(error)))
+    page.on(
+        "request",
+        lambda request: None if request.url.startswith(address) else problems.append(request.url),
+    )
+    open_page(page, address)
+    yield page
+    assert problems == []

@@ -137,7 +137,7 @@ def test_a_long_document_is_refused(client):
 
 
 def test_the_explorer_shows_the_predictions_of_every_task(address, client):
-    explorer = pytest.importorskip("tests.serve.test_explorer", reason="playwright is absent")
+    explorer = pytest.importorskip("tests.serve.explorer_page", reason="playwright is absent")
     if explorer.CHROMIUM is None:
         pytest.skip("no Chromium on the PATH: explorer untested")
     with explorer.sync_api.sync_playwright() as playwright:
