@@ -47,7 +47,7 @@ class TaggingConfig(TaskConfig):
 
     chars: CharsConfig | None = field(default_factory=CharsConfig)
     elmo: ElmoConfig | None = field(default_factory=lambda: ElmoConfig(penalty=0.1, dropout=0.0))
-    # Averages had the better dev F1 in five of five runs on Wikigold (docs/decisions.md).
+    # Averages had the better dev F1 in three of four runs (docs/decisions.md).
     train: TrainConfig = field(default_factory=lambda: TrainConfig(ema_decay=0.999))
     data: TaggingDataConfig = field(default_factory=TaggingDataConfig)
     model: TaggingModelConfig = field(default_factory=TaggingModelConfig)
