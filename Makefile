@@ -39,11 +39,15 @@ sanitize:                         ## the kernels under AddressSanitizer, UBSan a
 	tools/sanitize.sh
 
 bench: .venv/.installed-dev       ## the numbers of docs/ and README, measured here
-	benchmarks/peers.sh
-	$(BIN)/python -m benchmarks.embed --json docs/benchmarks/embed.json --plot docs/benchmarks/embed.png
+	benchmarks/peers.sh allennlp
+	$(BIN)/python -m benchmarks.embed --json docs/benchmarks/embed.json
+	$(BIN)/python -m benchmarks.score --json docs/benchmarks/score.json
+	$(BIN)/python -m benchmarks.tables
 
 bench-train: .venv/.installed-dev ## training speed against AI2's bilm, in one run
+	benchmarks/peers.sh bilm
 	$(BIN)/python -m benchmarks.train --json docs/benchmarks/train.json
+	$(BIN)/python -m benchmarks.tables
 
 # The stamps say "installed from these two files". An environment that cannot run pip
 # (half-made, or its Python has gone) is made anew; a working one is kept and brought up to date.

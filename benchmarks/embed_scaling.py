@@ -20,7 +20,8 @@ from pathlib import Path
 import ray
 import torch
 
-from benchmarks.embed import TEXT, machine
+from benchmarks.embed import TEXT
+from benchmarks.measured import conditions
 from elmo.files.text_files import read_lines
 from elmo.models.model_folder import Model, save
 from elmo.network.bilm import BiLM
@@ -128,7 +129,7 @@ def main() -> None:
                     known.writing_tokens_per_second, found.writing_tokens_per_second
                 )
     base = best["1 process of 1 thread"].writing_tokens_per_second
-    print(f"{given.size}, {given.tokens:,} tokens, {machine()}")
+    print(f"{given.size}, {given.tokens:,} tokens, {conditions()['cpu']}")
     print(f"{'':26}{'all':>12}{'writing':>12}  tokens/s")
     for measured in best.values():
         print(
@@ -138,7 +139,12 @@ def main() -> None:
         )
     if given.json:
         rows = [asdict(measured) for measured in best.values()]
-        found_all = {"machine": machine(), "size": given.size, "tokens": given.tokens, "rows": rows}
+        found_all = {
+            "environment": conditions(),
+            "size": given.size,
+            "tokens": given.tokens,
+            "rows": rows,
+        }
         given.json.write_text(json.dumps(found_all, indent=1) + "\n", encoding="utf-8")
 
 

@@ -1,21 +1,31 @@
-"""How near the compiled recurrence comes to the machine's limit, a matrix product of the same run.
+"""Speed of the kernels on one thread, by its processor time, which other work hardly disturbs.
 
-Prints, at the released sizes, the token layer's parts against torch's; the arithmetic of one biLSTM
-layer per second against torch's float32 product and the plain path; what bfloat16 gains; and
-training, in tokens per second through two layers.
-`--single` measures one thread by its own processor time, which other work hardly disturbs.
+Sections: `layers`, one biLSTM layer at the released sizes against PyTorch and its matrix product;
+`words`, the parts of the token layer; `bfloat16`, what weights in it gain; `training`, two layers
+with gradients; `builds`, embedding with a native build, the wheel's prebuilt one and none.
+usage: python -m benchmarks.kernels [--only SECTION ...] [--json FILE]
 """
 
 import argparse
+import itertools
+import os
+import shutil
+import sys
+import tempfile
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from benchmarks.embed import TEXT, Bench
+from benchmarks.measured import PEERS, ROOT, Worker, conditions, in_turns, store
 from elmo.network import kernels
 from elmo.network.char_cnn import CharCNN, Highway
+from elmo.network.kernels import build
 from elmo.network.lstm import LstmLayer
 from elmo.network.lstm import _run_plain as run_plain  # what is measured against has no public name
 
@@ -24,20 +34,14 @@ N_TIMES = 5
 DISTINCT = 0.45  # of a training batch's tokens, as in real text
 
 
-@dataclass(frozen=True)
-class Clock:
-    """Best of several runs, by the wall or by this thread's own time."""
-
-    now: Callable[[], float]
-
-    def best_seconds(self, work: Callable[[], object]) -> float:
-        """The shortest of N_TIMES runs."""
-        seconds = []
-        for _ in range(N_TIMES):
-            started_at = self.now()
-            work()
-            seconds.append(self.now() - started_at)
-        return min(seconds)
+def best_seconds(work: Callable[[], object]) -> float:
+    """The shortest of N_TIMES runs, in seconds of this thread."""
+    seconds = []
+    for _ in range(N_TIMES):
+        started_at = time.thread_time()
+        work()
+        seconds.append(time.thread_time() - started_at)
+    return min(seconds)
 
 
 def make_layers(dim: int, projection_dim: int) -> list[LstmLayer]:
@@ -73,36 +77,89 @@ def run(
     ]
 
 
-def measure_peak(clock: Clock) -> float:
+def measure_product() -> float:
     """GFLOP/s of a large product."""
     left, right = torch.randn(2048, 1024), torch.randn(1024, 2048)
-    return 2 * 2048 * 2048 * 1024 / clock.best_seconds(lambda: left @ right) / 1e9
+    return 2 * 2048 * 2048 * 1024 / best_seconds(lambda: left @ right) / 1e9
 
 
-def measure_inference(clock: Clock) -> None:
-    """Print one layer's speed at the released sizes."""
-    print("one biLSTM layer, GFLOP/s   | batch | kernel | plain | product | kernel/product")
+def measure_layers() -> dict[str, Any]:
+    """GFLOP/s of one layer of both directions, by size and number of rows."""
+    found = {}
     for name, (dim, projection_dim) in SIZES.items():
         layers = make_layers(dim, projection_dim)
         for batch in (1, 16, 64, 128):
-            n_steps = max(2, min(50, 200_000_000 // (batch * dim * projection_dim)))
+            n_steps = max(2, min(50, 100_000_000 // (batch * dim * projection_dim)))
             rows = [torch.randn(batch * n_steps, projection_dim)] * 2
             gflop = 2 * 2 * batch * n_steps * 9 * dim * projection_dim / 1e9
             arguments = layers, rows, [None, None], [batch] * n_steps
             with torch.no_grad():
-                peak = measure_peak(clock)
-                fast, plain = (
-                    gflop / clock.best_seconds(lambda a=arguments, f=is_fast: run(f, *a))
-                    for is_fast in (True, False)
-                )
-            print(
-                f"{name:9} H={dim:4} P={projection_dim:3}     | {batch:5} | {fast:6.1f} "
-                f"| {plain:5.1f} | {peak:7.1f} | {fast / peak:.0%}"
-            )
+                speeds = {
+                    way: gflop / best_seconds(partial(run, is_fast, *arguments))
+                    for way, is_fast in (("kernel", True), ("torch", False))
+                }
+                found[f"{name}, {batch}"] = {**speeds, "product": measure_product()}
+    return {"gflops": found}
+
+
+def measure_words() -> dict[str, Any]:
+    """Milliseconds of the token layer's parts, by the number of words."""
+    filters = [(1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024)]
+    cnn = CharCNN(
+        char_dim=16, filters=filters, n_highways=1, activation="relu", output_dim=128
+    ).requires_grad_(False)
+    parameters = list(cnn.convolutions.parameters())
+    pairs = list(zip(parameters[::2], parameters[1::2], strict=True))
+    highway = cnn.highways[0]
+    assert isinstance(highway, Highway)
+
+    def convolve(char_ids: Tensor) -> list[Tensor]:
+        characters = cnn.char_vectors(char_ids).transpose(1, 2)
+        return [convolution(characters).amax(-1) for convolution in cnn.convolutions]
+
+    def mix(rows: Tensor) -> Tensor:
+        gate = torch.sigmoid(highway.gate(rows))
+        return torch.lerp(rows, highway.transform(rows).relu(), gate)
+
+    found = {}
+    for n_words in (25, 256, 1024):
+        char_ids = torch.full((n_words, 20), 261)  # padding after spellings of about 7 letters
+        for row in char_ids:
+            n_letters = int(torch.randint(1, 13, ()))
+            row[: n_letters + 2] = torch.randint(98, 123, (n_letters + 2,))
+        rows = torch.rand(n_words, 2048)
+        vectors = cnn.char_vectors.weight
+        works = {
+            "convolutions": partial(kernels.conv_max_pool, char_ids, vectors, pairs, 0),
+            "torch's convolutions": partial(convolve, char_ids),
+            "highway": partial(kernels.run_highway, highway.transform, highway.gate, rows),
+            "torch's highway": partial(mix, rows),
+        }
+        found[str(n_words)] = {name: 1000 * best_seconds(work) for name, work in works.items()}
+    return {"milliseconds": found}
+
+
+def measure_bfloat16() -> dict[str, Any]:
+    """How many times as fast as float32 one layer is, by size and number of rows."""
+    found = {}
+    for (name, (dim, projection_dim)), batch in itertools.product(SIZES.items(), (1, 16, 64)):
+        n_steps = 25 if batch == 1 else 4
+        layers = make_layers(dim, projection_dim)
+        rows = [torch.randn(batch * n_steps, projection_dim)] * 2
+        work = partial(run, True, layers, rows, [None, None], [batch] * n_steps)
+        with torch.no_grad():
+            exact, seconds = work()[0], best_seconds(work)
+            for layer in layers:
+                for weight in layer.parameters():
+                    weight.data = weight.data.to(torch.bfloat16 if weight.ndim == 2 else None)
+            difference = float((work()[0] - exact).norm() / exact.norm())
+            ratio = seconds / best_seconds(work)
+        found[f"{name}, {batch}"] = {"ratio": ratio, "difference": difference}
+    return {"multiplies": kernels.multiplies_bfloat16(), "layers": found}
 
 
 def train_step(is_fast: bool, stack: Sequence[list[LstmLayer]], rows: Tensor, batch: int) -> None:
-    """Two layers there and back."""
+    """Two layers, forward and backward."""
     n_tokens = int(len(rows) / DISTINCT)
     batch_sizes = [batch] * (n_tokens // batch)
     n_tokens = sum(batch_sizes)
@@ -117,105 +174,89 @@ def train_step(is_fast: bool, stack: Sequence[list[LstmLayer]], rows: Tensor, ba
             layer.zero_grad()
 
 
-def measure_training(clock: Clock) -> None:
-    """Print the speed of training steps."""
-    print("two biLSTM layers, training  | batch     | kernel tokens/s (GFLOP/s) | plain | product")
+def measure_training() -> dict[str, Any]:
+    """Tokens per second through two layers, forward and backward."""
+    found = {}
     for dim, projection_dim in ((512, 128), (1024, 128)):
         stack = [make_layers(dim, projection_dim) for _ in range(2)]
-        for batch, n_steps in ((64, 32), (128, 20)):
-            n_tokens = batch * n_steps
-            rows = torch.randn(int(n_tokens * DISTINCT) + 1, projection_dim, requires_grad=True)
-            n_inputs, weight = len(rows) + n_tokens, 2 * 2 * 3 * dim * projection_dim
-            gflop = weight * (4 * n_inputs + 5 * 2 * n_tokens) / 1e9
-            peak = measure_peak(clock)
-            fast, plain = (
-                clock.best_seconds(
-                    lambda s=stack, r=rows, b=batch, f=is_fast: train_step(f, s, r, b)
-                )
-                for is_fast in (True, False)
+        n_tokens = 128 * 20
+        rows = torch.randn(int(n_tokens * DISTINCT) + 1, projection_dim, requires_grad=True)
+        found[f"{dim} cells"] = {
+            way: n_tokens / best_seconds(partial(train_step, is_fast, stack, rows, 128))
+            for way, is_fast in (("kernel", True), ("torch", False))
+        }
+    return {"tokens_per_second": found}
+
+
+def measure_builds(n_rounds: int = 5) -> dict[str, Any]:
+    """Processor seconds of embedding with each library that a user may have."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        bench = Bench(folder, TEXT, PEERS, n_rounds)
+        file, n_tokens = bench.write("builds.txt", bench.sentences[:200])
+        model = bench.make_model("small")
+        installed = install_as_wheel(folder / "installed")
+        workers = {
+            which: Worker(
+                sys.executable,
+                "elmo_worker.py",
+                model,
+                file,
+                environment={
+                    "PYTHONPATH": str(installed),
+                    "ELMO_KERNELS": which,
+                    "OMP_NUM_THREADS": "1",
+                },
             )
-            print(
-                f"H={dim:4} P={projection_dim:3}                 | {batch:3} x {n_steps:3} "
-                f"| {n_tokens / fast:8.0f} ({gflop / fast:5.1f})          "
-                f"| {n_tokens / plain:5.0f} | {peak:5.1f}"
-            )
+            for which in ("native", "prebuilt", "off")
+        }
+        described = {which: each.run("describe")["kernels"] for which, each in workers.items()}
+        jobs = {
+            f"{which}, {words}": partial(cpu_seconds, each, is_cold)
+            for which, each in workers.items()
+            for words, is_cold in (("new words", True), ("known words", False))
+        }
+        seconds = in_turns(jobs, n_rounds)
+        for each in workers.values():
+            each.__exit__()
+    return {"n_tokens": n_tokens, "described": described, "seconds": seconds}
 
 
-def measure_words(clock: Clock) -> None:
-    """Print the token layer's speed at the released filters."""
-    filters = [(1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024)]
-    cnn = CharCNN(
-        char_dim=16, filters=filters, n_highways=1, activation="relu", output_dim=128
-    ).requires_grad_(False)
-    parameters = list(cnn.convolutions.parameters())
-    pairs = list(zip(parameters[::2], parameters[1::2], strict=True))
-    highway = cnn.highways[0]
-    assert isinstance(highway, Highway)
-    print("token layer, milliseconds    | words | convolutions | torch's | highway | torch's")
-    for n_words in (25, 256, 1024):
-        char_ids = torch.full((n_words, 20), 261)  # padding after spellings of about 7 letters
-        for row in char_ids:
-            n_letters = int(torch.randint(1, 13, ()))
-            row[: n_letters + 2] = torch.randint(98, 123, (n_letters + 2,))
-        rows = torch.rand(n_words, 2048)
-
-        def convolve(char_ids: Tensor = char_ids) -> list[Tensor]:
-            characters = cnn.char_vectors(char_ids).transpose(1, 2)
-            return [convolution(characters).amax(-1) for convolution in cnn.convolutions]
-
-        works = [
-            lambda i=char_ids: kernels.conv_max_pool(i, cnn.char_vectors.weight, pairs, 0),
-            convolve,
-            lambda r=rows: kernels.run_highway(highway.transform, highway.gate, r),
-            lambda r=rows: torch.lerp(
-                r, highway.transform(r).relu(), torch.sigmoid(highway.gate(r))
-            ),
-        ]
-        times = [1000 * clock.best_seconds(work) for work in works]
-        print(
-            f"{'':28} | {n_words:5} | {times[0]:12.2f} | {times[1]:7.2f} "
-            f"| {times[2]:7.2f} | {times[3]:7.2f}"
-        )
+def cpu_seconds(worker: Worker, is_cold: bool) -> float:
+    """Processor seconds of embedding all sentences."""
+    return float(worker.run("embed", is_cold=is_cold)["cpu_seconds"])
 
 
-def measure_bfloat16(clock: Clock) -> None:
-    """Print what weights stored in bfloat16 gain, and what they cost in exactness."""
-    print("one biLSTM layer in bfloat16 | batch | times as fast | relative difference")
-    for name, (dim, projection_dim) in SIZES.items():
-        for batch in (1, 4, 64):
-            n_steps = 25 if batch == 1 else 4
-            layers = make_layers(dim, projection_dim)
-            rows = [torch.randn(batch * n_steps, projection_dim)] * 2
-            arguments = layers, rows, [None, None], [batch] * n_steps
-            with torch.no_grad():
-                exact = run(True, *arguments)[0]
-                seconds = clock.best_seconds(lambda a=arguments: run(True, *a))
-                for layer in layers:
-                    for weight in (
-                        layer.input_weight,
-                        layer.recurrent_weight,
-                        layer.projection_weight,
-                    ):
-                        weight.data = weight.data.to(torch.bfloat16)
-                rounded = run(True, *arguments)[0]
-                ratio = seconds / clock.best_seconds(lambda a=arguments: run(True, *a))
-            difference = float((rounded - exact).norm() / exact.norm())
-            print(f"{name:28} | {batch:5} | {ratio:13.2f} | {difference:.1e}")
+def install_as_wheel(folder: Path) -> Path:
+    """A copy of the package with the libraries that a wheel has."""
+    shutil.copytree(ROOT / "src" / "elmo", folder / "elmo")
+    prebuilt = folder / "elmo" / "network" / "kernels" / "prebuilt"
+    prebuilt.mkdir()
+    for name, flags in build.VARIANTS.get(os.uname().machine, {}).items():
+        build.compile_library([*build.find_compiler(), *flags], prebuilt / f"{name}.so")
+    return folder
+
+
+SECTIONS: dict[str, Callable[[], dict[str, Any]]] = {
+    "layers": measure_layers,
+    "words": measure_words,
+    "bfloat16": measure_bfloat16,
+    "training": measure_training,
+    "builds": measure_builds,
+}
 
 
 def main() -> None:
-    """Measure and print."""
+    """Measure and store."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--single", action="store_true", help="one thread, by processor time")
-    if parser.parse_args().single:
-        torch.set_num_threads(1)
-    clock = Clock(time.thread_time if torch.get_num_threads() == 1 else time.perf_counter)
-    print(f"{torch.get_num_threads()} threads; kernels: {kernels.why_unavailable() or 'built'}")
+    parser.add_argument("--only", nargs="+", choices=list(SECTIONS), default=list(SECTIONS))
+    parser.add_argument("--json", type=Path)
+    settings = parser.parse_args()
+    torch.set_num_threads(1)
     kernels.keep_freed_memory()
-    measure_words(clock)
-    measure_inference(clock)
-    measure_bfloat16(clock)
-    measure_training(clock)
+    for name in settings.only:
+        before = conditions()
+        store(settings.json, name, {"environment": before, **SECTIONS[name]()})
 
 
 if __name__ == "__main__":

@@ -1,36 +1,28 @@
-"""Speed of training compared with AI2's `bilm` trainer in one run: `make bench-train`.
+"""Speed of pre-training beside AI2's `bilm` trainer in one run: `make bench-train`.
 
-Both train the small model (1024/128, 2048 filters, one highway) on the same sentences with the same
-vocabulary, batch (128 x 20), 8192 negatives and Adagrad; ours before and after theirs. Prints
-tokens per second, the ratio, where our step's time goes, and memory over the run.
-usage: python -m benchmarks.train --text FILE [--peers FOLDER] [--script bilm_train.py]
-           [--steps N] [--json FILE]
+Both train the small model (1024 cells, projection 128, 2048 filters, one highway) on the same
+sentences with the same vocabulary, batch (128 x 20), 8192 negatives and Adagrad, in turns. The
+memory is that of a process of its own that trains the same model. Every round is stored.
+usage: python -m benchmarks.train [--only SECTION ...] [--rounds N] [--text FILE] [--json FILE]
 """
 
 import argparse
 import json
-import resource
 import subprocess
+import sys
 import tempfile
-import time
-from collections.abc import Callable
+from functools import partial
 from itertools import islice
 from pathlib import Path
+from statistics import mean
 from typing import Any
 
-import torch
-
+from benchmarks.measured import PEERS, ROOT, Worker, conditions, in_turns, store, version_in
 from elmo.files.text_files import read_lines
-from elmo.models.model_folder import Model
-from elmo.network import kernels
-from elmo.network.bilm import BiLM
-from elmo.network.softmax import build_head
-from elmo.pretraining.config import PretrainConfig, read_config
+from elmo.pretraining.config import read_config
 from elmo.pretraining.corpus import TokenCache, build_cache
-from elmo.pretraining.learner import PretrainLearner, Texts
-from elmo.training.distributed import Processes
 
-SHARED = Path(__file__).parent.parent.parent / "shared"
+TEXT = ROOT.parent / "shared" / "data" / "wiki" / "train-00.txt.xz"
 # As the original was trained, but for the size.
 AS_THE_PEER = (
     "stream.batch_size=128",
@@ -41,63 +33,13 @@ AS_THE_PEER = (
     "vocabulary.max_size=40000",
     "vocabulary.min_count=1",
 )
+N_LINES = 6000  # of the text: more words than the steps read
 N_WARM_UP = 3
-# Of the text: some hundred thousand words, so that an epoch takes a minute.
-N_LINES = 6000
+N_STEPS = 12  # of ours in a round
+N_BATCHES = 8  # of the peer's in a round, of which the first three are not counted
 
 
-class Parts:
-    """How long each part of a step takes."""
-
-    def __init__(self) -> None:
-        self.seconds: dict[str, float] = {}
-
-    def watch(self, owner: object, method: str, part: str) -> None:
-        """Count the time of a method of one object."""
-        inner: Callable[..., Any] = getattr(owner, method)
-
-        def timed(*positional: object, **named: object) -> object:
-            started_at = time.perf_counter()
-            result = inner(*positional, **named)
-            spent = time.perf_counter() - started_at
-            self.seconds[part] = self.seconds.get(part, 0.0) + spent
-            return result
-
-        setattr(owner, method, timed)
-
-
-class Ours:
-    """Our trainer, step by step."""
-
-    def __init__(self, cache: TokenCache, config: PretrainConfig) -> None:
-        self.config = config
-        vocabulary = cache.vocabulary(config.vocabulary.max_size, config.vocabulary.min_count)
-        projection_dim = config.model.lstm.projection_dim
-        head = build_head("sampled", len(vocabulary), projection_dim, config.head.n_negatives)
-        model = Model(BiLM(config.model), head, vocabulary)
-        alone = Processes(0, 1, torch.device("cpu"))
-        self.learner = PretrainLearner(model, Texts(cache, cache), config, alone)
-        self.streams = self.learner.streams
-        self.parts = Parts()
-        self.parts.watch(self.streams, "batch", "data")
-        self.parts.watch(model.bilm, "token_vectors", "characters, forward")
-        self.parts.watch(model.bilm, "run", "LSTMs, forward")
-        self.parts.watch(head, "loss", "head, both ways")
-        self.parts.watch(self.learner._optimizer, "step", "optimizer")
-        self.step = 0
-
-    def run(self, n_steps: int) -> float:
-        """Tokens per second over some steps."""
-        started_at = time.perf_counter()
-        for _ in range(n_steps):
-            assert self.config.optimizer.learning_rate is not None
-            self.learner.step(self.step, self.config.optimizer.learning_rate)
-            self.step += 1
-        n_tokens = n_steps * self.streams.batch_size * self.streams.bptt_length
-        return n_tokens / (time.perf_counter() - started_at)
-
-
-def write_for_peer(cache: TokenCache, config: PretrainConfig, folder: Path) -> None:
+def write_for_peer(cache: TokenCache, folder: Path) -> None:
     """Tokenized sentences and a vocabulary, as `bilm` reads them."""
     with (folder / "sentences.txt").open("w", encoding="utf-8") as file:
         for number in range(cache.counts.n_sentences):
@@ -105,90 +47,93 @@ def write_for_peer(cache: TokenCache, config: PretrainConfig, folder: Path) -> N
             # It splits on any space, so a token must have none.
             if all(len(word.split()) == 1 for word in words):
                 file.write(" ".join(words) + "\n")
-    vocabulary = cache.vocabulary(config.vocabulary.max_size, config.vocabulary.min_count)
+    settings = read_config("small", None, AS_THE_PEER).vocabulary
+    vocabulary = cache.vocabulary(settings.max_size, settings.min_count)
     vocabulary.write(folder / "vocab.txt")
 
 
-def run_peer(python: Path, script: Path, folder: Path, n_batches: int) -> float | None:
-    """Tokens per second of `bilm`, or nothing where it is not installed."""
-    if not python.exists() or not script.exists():
-        print(f"the peer is not here ({python}, {script}): ours is measured alone")
-        return None
-    arguments = [str(folder / "sentences.txt"), str(folder / "vocab.txt"), "--batches"]
-    finished = subprocess.run(
-        [str(python), str(script), *arguments, str(n_batches)],
-        capture_output=True,
-        text=True,
-        check=True,
+def rate_of_peer(python: Path, folder: Path) -> float:
+    """Tokens per second of `bilm`."""
+    script = ROOT / "benchmarks" / "workers" / "bilm_trainer.py"
+    arguments = [script, folder / "sentences.txt", folder / "vocab.txt", N_BATCHES]
+    done = subprocess.run(
+        [str(python), *map(str, arguments)], capture_output=True, text=True, check=True
     )
-    return float(json.loads(finished.stdout.strip().split("\n")[-1])["tokens_per_second"])
+    rates: list[float] = json.loads(done.stdout.strip().split("\n")[-1])
+    return 1 / mean(1 / rate for rate in rates)
 
 
-def peak_megabytes() -> float:
-    """The highest memory of this process so far."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+def measure_speed(folder: Path, cache: Path, python: Path, n_rounds: int) -> dict[str, Any]:
+    """Ours and the peer's, in turns; without the peer, ours alone."""
+    with start_ours(cache) as ours:
+        ours.run("train", n_steps=N_WARM_UP)
+        steps: list[dict[str, Any]] = []
+
+        def rate_of_ours() -> float:
+            steps.append(ours.run("train", n_steps=N_STEPS))
+            return float(steps[-1]["rate"])
+
+        jobs = {"ours": rate_of_ours}
+        if python.exists():
+            jobs["bilm"] = partial(rate_of_peer, python, folder)
+        else:
+            print(f"{python}: not there, ours is measured alone", file=sys.stderr)
+        rates = in_turns(jobs, n_rounds)
+    quickest = min(steps, key=lambda each: float(each["step"]))
+    return {
+        "tokens_per_second": rates,
+        "seconds_of_step": round(quickest["step"], 4),
+        "seconds_by_part": {name: round(s, 4) for name, s in quickest["parts"].items()},
+    }
 
 
-def sizes_over_epoch(cache: TokenCache, n_moments: int = 8) -> list[float]:
-    """Memory at some moments of an epoch: all of the text, read by a tiny model."""
-    ours = Ours(cache, read_config("tiny", None, AS_THE_PEER))
-    n_steps = round(1 / ours.streams.n_epochs_read(1))
-    sizes = []
-    for _ in range(n_moments):
-        ours.run(n_steps // n_moments)
-        pages = int(Path("/proc/self/statm").read_text().split()[1])
-        sizes.append(pages * resource.getpagesize() / 2**20)
-    return sizes
+def measure_memory(cache: Path) -> dict[str, Any]:
+    """Of the whole process, along some steps."""
+    n_moments, n_steps = 6, 6
+    with start_ours(cache) as ours:
+        found = ours.run("train_and_weigh", n_moments=n_moments, n_steps=n_steps)
+    return {
+        "n_tokens": n_moments * n_steps * 128 * 20,
+        "megabytes": [round(size / 2**20) for size in found["bytes"]],
+        "peak_megabytes": round(found["peak"] / 2**20),
+    }
 
 
-def describe(megabytes: list[float]) -> str:
-    """Memory from moment to moment."""
-    return " -> ".join(f"{size:.0f}" for size in megabytes) + " MB"
+def start_ours(cache: Path) -> Worker:
+    """This package's trainer in a process of its own."""
+    return Worker(sys.executable, "elmo_trainer.py", cache, *AS_THE_PEER)
 
 
 def main() -> None:
-    """Measure."""
+    """Measure and store."""
     parser = argparse.ArgumentParser(description=__doc__)
-    default_text = SHARED / "data" / "wiki" / "train-00.txt.xz"
-    parser.add_argument("--text", type=Path, default=default_text)
-    parser.add_argument("--peers", type=Path, default=Path.home() / ".cache" / "elmo-peers")
-    parser.add_argument("--script", type=Path, default=SHARED / "peers" / "bilm_train.py")
-    parser.add_argument("--steps", type=int, default=15, help="ours, before and after the peer")
-    parser.add_argument("--batches", type=int, default=12, help="the peer's")
+    sections = ("speed", "memory")
+    parser.add_argument("--only", nargs="+", choices=sections, default=sections)
+    parser.add_argument("--text", type=Path, default=TEXT)
+    parser.add_argument("--peers", type=Path, default=PEERS)
+    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--json", type=Path)
     settings = parser.parse_args()
-    config = read_config("small", None, AS_THE_PEER)
-    kernels.keep_freed_memory()
+    python = settings.peers / "bilm" / "bin" / "python"
+    versions = {
+        package: version_in(python, package)
+        for package in ("bilm", "tensorflow-cpu")
+        if python.exists()
+    }
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         text = folder / "text.txt"
         with text.open("w", encoding="utf-8") as file:
             file.writelines(f"{line}\n" for line in islice(read_lines(settings.text), N_LINES))
         cache = build_cache([text], folder / "cache")
-        write_for_peer(cache, config, folder)
-        ours = Ours(cache, config)
-        ours.run(N_WARM_UP)
-        ours.parts.seconds.clear()
-        memory = [peak_megabytes()]
-        rates = [ours.run(settings.steps)]
-        python = settings.peers / "bilm" / "bin" / "python"
-        peer = run_peer(python, settings.script, folder, settings.batches)
-        memory.append(peak_megabytes())
-        rates.append(ours.run(settings.steps))
-        memory.append(peak_megabytes())
-        over_epoch = sizes_over_epoch(cache)
-    rate = sum(rates) / len(rates)
-    print(f"ours    {rate:8.0f} tokens/s (before the peer {rates[0]:.0f}, after {rates[1]:.0f})")
-    if peer is not None:
-        print(f"bilm    {peer:8.0f} tokens/s\nratio   {rate / peer:8.2f}")
-    n_steps = 2 * settings.steps
-    for part, seconds in ours.parts.seconds.items():
-        print(f"  {part:20} {1000 * seconds / n_steps:7.1f} ms a step")
-    print(f"peak memory of these steps: {describe(memory)}")
-    print(f"memory over an epoch of {cache.counts.n_tokens:,} tokens: {describe(over_epoch)}")
-    if settings.json:
-        result = {"ours": rates, "bilm": peer, "peak_megabytes": memory, "over_epoch": over_epoch}
-        settings.json.write_text(json.dumps(result, indent=1) + "\n")
+        write_for_peer(cache, folder)
+        measure = {
+            "speed": lambda: measure_speed(folder, cache.folder, python, settings.rounds),
+            "memory": lambda: measure_memory(cache.folder),
+        }
+        for section in settings.only:
+            before = conditions(**versions)
+            store(settings.json, section, {"environment": before, **measure[section]()})
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 State is reset before every batch, so that its vectors can be compared with stateless ones.
 """
 
+import functools
 import sys
 import warnings
 from importlib.machinery import ModuleSpec
@@ -47,17 +48,47 @@ sentences = [line.split() for line in Path(sys.argv[2]).read_text(encoding="utf-
 bilm = _ElmoBiLm(str(model / "options.json"), str(model / "weights.hdf5")).eval()
 
 
+vocabulary = {word: k for k, word in enumerate(sorted({w for s in sentences for w in s}), start=1)}
+
+
+@functools.cache
+def fill_cache() -> None:
+    """Compute the token vectors of all words, as with `vocab_to_cache`; number 0 is padding."""
+    bilm.create_cached_cnn_embeddings(["", *vocabulary])
+
+
+def run(batch: list[list[str]], is_cached: bool) -> list[torch.Tensor]:
+    """The layers of a batch."""
+    bilm._elmo_lstm._states = None
+    if not is_cached:
+        return bilm(batch_to_ids(batch))["activations"]
+    words = [torch.tensor([vocabulary[word] for word in words]) for words in batch]
+    return bilm(None, torch.nn.utils.rnn.pad_sequence(words, batch_first=True))["activations"]
+
+
 @torch.no_grad()
-def embed(batch_size: int, n_sentences: int | None = None, out: str | None = None) -> None:
+def embed(
+    batch_size: int,
+    n_sentences: int | None = None,
+    is_sorted: bool = False,
+    is_cached: bool = False,
+    out: str | None = None,
+) -> None:
     """Embed all sentences and hold the arrays, as a user would."""
-    arrays = []
+    if is_cached:
+        fill_cache()
     chosen = sentences[:n_sentences]
+    order = (
+        sorted(range(len(chosen)), key=lambda k: len(chosen[k]))
+        if is_sorted
+        else [*range(len(chosen))]
+    )
+    arrays: list[np.ndarray | None] = [None] * len(chosen)
     for start in range(0, len(chosen), batch_size):
-        batch = chosen[start : start + batch_size]
-        bilm._elmo_lstm._states = None
-        layers = bilm(batch_to_ids(batch))["activations"]
-        for k, words in enumerate(batch):
-            arrays.append(np.stack([x[k, 1 : len(words) + 1].numpy() for x in layers]))
+        batch = order[start : start + batch_size]
+        layers = run([chosen[k] for k in batch], is_cached)
+        for row, k in enumerate(batch):
+            arrays[k] = np.stack([x[row, 1 : len(chosen[k]) + 1].numpy() for x in layers])
     if out:
         np.savez(out, *arrays)
 

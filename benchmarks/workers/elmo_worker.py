@@ -1,21 +1,34 @@
 """This package as a worker: `python elmo_worker.py MODEL SENTENCES [DTYPE]`."""
 
+import functools
 import itertools
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from protocol import resident_bytes, serve
+from protocol import peak_bytes, resident_bytes, serve
 
 from elmo import Elmo
+from elmo.network import kernels
 
 bare_bytes = resident_bytes()
 elmo = Elmo.load(sys.argv[1])
-sentences = [line.split() for line in Path(sys.argv[2]).read_text(encoding="utf-8").splitlines()]
+
+
+def read() -> Iterator[list[str]]:
+    """The sentences, one after the other: a list of them would count as memory of the model."""
+    with open(sys.argv[2], encoding="utf-8") as lines:
+        for line in lines:
+            yield line.split()
+
+
+@functools.cache
+def sentences() -> list[list[str]]:
+    """All sentences."""
+    return list(read())
 
 
 def embed(
@@ -26,15 +39,26 @@ def embed(
 ) -> None:
     """Embed all sentences and hold the arrays, as a user would."""
     model = Elmo(elmo.model) if is_cold else elmo  # the same weights, no word remembered
-    embedded = model.embed_tokens(sentences[:n_sentences], batch_size=batch_size)
+    embedded = model.embed_tokens(sentences()[:n_sentences], batch_size=batch_size)
     if out:
         np.savez(out, *(each.layers for each in embedded))
 
 
-def embed_singly() -> None:
+def embed_singly(is_cold: bool = False) -> None:
     """Embed one sentence at a time."""
-    for words in sentences:
-        elmo.embed_tokens([words])
+    model = Elmo(elmo.model) if is_cold else elmo
+    for words in sentences():
+        model.embed_tokens(words)
+
+
+def describe() -> dict[str, Any]:
+    """Which kernels run."""
+    return {"kernels": kernels.describe()}
+
+
+def weigh() -> dict[str, Any]:
+    """The highest memory so far over the bare process."""
+    return {"bytes": peak_bytes() - bare_bytes}
 
 
 def multiply(size: int = 3072) -> dict[str, Any]:
@@ -46,7 +70,7 @@ def multiply(size: int = 3072) -> dict[str, Any]:
 
 def recur(n_rows: int) -> dict[str, Any]:
     """The LSTM layers alone, on warm words and sentences of one length."""
-    words = [word for sentence in sentences for word in sentence]
+    words = [word for sentence in sentences() for word in sentence]
     length = 30
     batch = [words[k * length : (k + 1) * length] for k in range(n_rows)]
     with torch.inference_mode():
@@ -63,7 +87,7 @@ def recur(n_rows: int) -> dict[str, Any]:
 
 def stream(n_tokens: int) -> dict[str, Any]:
     """Embed a stream of so many tokens; memory over the bare process along the way."""
-    endless = itertools.chain.from_iterable(itertools.repeat(sentences))
+    endless = itertools.chain.from_iterable(read() for _ in itertools.repeat(None))
     most: list[int] = []
     n_read = 0
     mark = 0
@@ -72,7 +96,7 @@ def stream(n_tokens: int) -> dict[str, Any]:
         if n_read >= mark:
             most.append(resident_bytes() - bare_bytes)
             mark += max(n_tokens // 20, 1)
-    return {"n_tokens": n_read, "bytes": most}
+    return {"n_tokens": n_read, "bytes": most, "peak": peak_bytes() - bare_bytes}
 
 
 def _take(endless: Iterable[list[str]], n_tokens: int) -> Iterator[list[str]]:
@@ -92,10 +116,12 @@ def _timed(work: Callable[[], object]) -> float:
 if __name__ == "__main__":
     serve(
         {
+            "describe": describe,
             "embed": embed,
             "embed_singly": embed_singly,
             "multiply": multiply,
             "recur": recur,
             "stream": stream,
+            "weigh": weigh,
         }
     )

@@ -6,6 +6,7 @@ of their own, in turns, on a machine that is not quiet.
 """
 
 import json
+import resource
 import sys
 import time
 from collections.abc import Callable
@@ -20,13 +21,21 @@ def serve(jobs: dict[str, Job]) -> None:
     for line in sys.stdin:
         job = json.loads(line)
         name = job.pop("job")
-        started_at = time.perf_counter()
+        started_at, cpu_started_at = time.perf_counter(), time.process_time()
         more = jobs[name](**job)
-        seconds = time.perf_counter() - started_at
-        print(json.dumps({"seconds": seconds, **(more or {})}), file=answers, flush=True)
+        spent = {
+            "seconds": time.perf_counter() - started_at,
+            "cpu_seconds": time.process_time() - cpu_started_at,
+        }
+        print(json.dumps({**spent, **(more or {})}), file=answers, flush=True)
 
 
 def resident_bytes() -> int:
     """Memory that this process has in RAM."""
     with open("/proc/self/statm", encoding="ascii") as file:
         return int(file.read().split()[1]) * 4096
+
+
+def peak_bytes() -> int:
+    """The most memory that this process has had in RAM."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

@@ -431,7 +431,7 @@ def test_weights_in_bfloat16_give_what_the_same_weights_give_in_float32():
 @pytest.mark.parametrize("n_lanes", [4, 16])
 def test_other_processors_vector_widths_give_the_same_numbers(n_lanes):
     compiler = os.environ.get("CXX", "c++")
-    names = "plain_recurrence or cache_block or torchs or highway"
+    names = "plain_recurrence or cache_block or torchs or highway or all_logits or packed_weights"
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", *TEST_FILES, "-k", names],
         env=os.environ | {"CXX": f"{compiler} -DLANES={n_lanes}"},

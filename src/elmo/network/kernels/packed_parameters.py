@@ -24,10 +24,14 @@ class PackedParameters(dict[str, Any], Generic[Packed]):
     def __init__(self, plain: dict[str, Any], packed: Packed, unpack: Unpack) -> None:
         super().__init__(plain)
         self.packed: Packed | None = packed
-        self.requires_grad = any(each.requires_grad for each in plain.values())
         self._unpack = unpack
         self._are_learning = {name: each.requires_grad for name, each in plain.items()}
         self.sizes = {name: each.numel() for name, each in plain.items()}
+
+    @property
+    def requires_grad(self) -> bool:
+        """Whether any of them is to be trained."""
+        return any(self._are_learning.values())
 
     def release(self, names: tuple[str, ...]) -> None:
         """Let go of the plain tensors of these names."""
