@@ -46,10 +46,8 @@ class ElmoEmbeddings(TokenEmbeddings):
                 token.set_embedding(self.name, vector)
 
     def to_params(self) -> dict[str, Any]:
-        """What flair saves of it."""
         return {"model": self.model, "layers": self.layers}
 
     @classmethod
     def from_params(cls, params: dict[str, Any]) -> "ElmoEmbeddings":
-        """What flair loads it from."""
         return cls(**params)

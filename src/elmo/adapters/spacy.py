@@ -78,7 +78,6 @@ class ElmoComponent:
 
     @property
     def elmo(self) -> Elmo:
-        """The model."""
         return open_model(self.model_path)
 
     def to_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> None:
@@ -90,7 +89,6 @@ class ElmoComponent:
             self.elmo.save(folder / MODEL)
 
     def from_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> "ElmoComponent":
-        """Read what `to_disk` wrote."""
         folder = Path(path)
         self.from_bytes((folder / SETTINGS).read_bytes())
         if self.bundles_model:

@@ -22,7 +22,6 @@ class FailingOnce(io.RawIOBase):
         self._unwritten: list[tuple[int, bytes]] = []  # positions and what belongs there
 
     def write(self, content: Any, /) -> int:  # noqa: ANN401 - any buffer
-        """Write all of a buffer."""
         view = memoryview(content).cast("B")
         if self._has_failed:
             self._unwritten.append((self._file.tell(), bytes(view)))
@@ -50,7 +49,6 @@ class FailingOnce(io.RawIOBase):
         return n_read
 
     def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
-        """Move to a position."""
         return self._file.seek(offset, whence)
 
     def truncate(self, size: int | None = None, /) -> int:

@@ -107,7 +107,6 @@ def read_parquet(path: StoragePath, fields: Fields, first_row: int = 0) -> Itera
 
 
 def _joined(record: Record) -> Record:
-    """A record as one line."""
     return Record(" ".join(record.text.split()), record.id)
 
 

@@ -183,7 +183,6 @@ class ScoredSentence:
         return len(self._words(context)) + (context in self.boundary_log_probs)
 
     def to_mapping(self) -> dict[str, Any]:
-        """Plain values, ready for JSON."""
         contexts = self.log_probs
         return {
             "tokens": self.tokens,
@@ -215,7 +214,6 @@ class Tally:
             self.add(sentence)
 
     def add(self, sentence: ScoredSentence) -> None:
-        """Add one sentence."""
         self.n_words += len(sentence.tokens)
         self._n_unknown += sentence.is_known.count(False)
         for context in sentence.log_probs:
@@ -261,7 +259,6 @@ class Scored:
         return Tally(self.sentences).unknown_rate
 
     def to_mapping(self) -> dict[str, Any]:
-        """Plain values, ready for JSON."""
         return {
             "sentences": [sentence.to_mapping() for sentence in self.sentences],
             "perplexity": Tally(self.sentences).perplexities(),

@@ -41,7 +41,6 @@ class Perplexity:
     tokens_per_second: float
 
     def describe(self) -> str:
-        """The perplexities as text."""
         named = {"forward": self.forward, "backward": self.backward, "mean": self.mean}
         shown = [f"{value:.2f} {name}" for name, value in named.items() if value is not None]
         return ", ".join([*shown, f"{self.unknown_rate:.1%} unknown words"])

@@ -104,17 +104,14 @@ def measure(
 
 
 def swapped(word: str, position: int, letter: str) -> str:
-    """Two neighboring letters are swapped."""
     return word[:position] + word[position + 1] + word[position] + word[position + 2 :]
 
 
 def dropped(word: str, position: int, letter: str) -> str:
-    """A letter is missing."""
     return word[:position] + word[position + 1 :]
 
 
 def doubled(word: str, position: int, letter: str) -> str:
-    """A letter is repeated."""
     return word[:position] + word[position] + word[position:]
 
 

@@ -20,7 +20,6 @@ class ProbeResult:
     n_decimals: int = 1
 
     def to_mapping(self) -> dict[str, Any]:
-        """Plain values for JSON."""
         return {
             "probe": self.probe,
             "metric": self.metric,

@@ -83,7 +83,6 @@ class _Count:
 
     @property
     def f1(self) -> float:
-        """F1 in percent."""
         return f1(self.n_correct, self.n_predicted, self.n_gold)
 
 

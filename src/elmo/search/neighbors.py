@@ -33,7 +33,6 @@ class Neighbors:
     without_context: list[SimilarWord]
 
     def to_mapping(self) -> dict[str, Any]:
-        """Plain values, ready for JSON."""
         return {
             "in_context": [
                 {

@@ -62,7 +62,6 @@ class Metrics:
         )
 
     def observe_batch(self, n_requests: int, n_tokens: int) -> None:
-        """Count a batch."""
         self.tokens.inc(n_tokens)
         self.batch_tokens.observe(n_tokens)
         self.batch_requests.observe(n_requests)

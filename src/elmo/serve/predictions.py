@@ -127,7 +127,6 @@ def describe_text(kind: Kind, predictions: Sequence[Mapping[str, Any]]) -> dict[
 
 
 def describe_pair(prediction: Mapping[str, Any]) -> dict[str, Any]:
-    """The prediction for a pair."""
     return {name: value for name, value in prediction.items() if name != "id"}
 
 

@@ -72,7 +72,6 @@ class FairQueue:
         self._arrivals = count()
 
     def add(self, job: Job) -> None:
-        """Append a job."""
         heapq.heappush(self._waiting, (self._now, next(self._arrivals), job))
 
     def take(self, max_cost: float) -> list[tuple[Job, int]]:

@@ -67,7 +67,6 @@ def count_truncated(words: Iterable[str], max_characters: int) -> int:
 
 
 def warn_truncated(n_truncated: int, max_characters: int, unit: str = "bytes") -> None:
-    """Warn that words were truncated."""
     if n_truncated:
         warnings.warn(
             f"{n_truncated} words are longer than {max_characters - 2} {unit}; only their first "

@@ -174,7 +174,6 @@ class WordEncoder:
         return sum(len(word) > self.max_characters - 2 for word in words)
 
     def warn_truncated(self, n_truncated: int) -> None:
-        """Warn that words were truncated."""
         if self.max_characters is not None:
             unit = "bytes" if self.lexicon.characters is None else "characters"
             warn_truncated(n_truncated, self.max_characters, unit)

@@ -58,7 +58,6 @@ class Processes:
         return torch.cat(parts, dim)
 
     def barrier(self) -> None:
-        """Wait for all processes."""
         if self.n_processes > 1:
             distributed.barrier()
 

@@ -38,7 +38,6 @@ class MetricsLog:
             self._board.close()
 
     def write(self, step: int, values: dict[str, float]) -> None:
-        """Append a line."""
         self._file.write(json.dumps({"step": step} | values) + "\n")
         self._file.flush()
         if self._board is not None:

@@ -83,7 +83,6 @@ class AdagradRows(Rows):
             self.state[f"{name}.sum"] = torch.full_like(parameter, initial_sum, requires_grad=False)
 
     def change(self, name: str, rows: Tensor, ids: Tensor, gradient: Tensor) -> Tensor:
-        """Adagrad's update."""
         total = self.state[f"{name}.sum"]
         new_total = total[ids].addcmul_(gradient, gradient)
         total[ids] = new_total

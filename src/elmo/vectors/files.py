@@ -61,14 +61,12 @@ class NpzFile:
         self._n_lines = 0
 
     def add(self, entry: Entry, vectors: Vectors) -> None:
-        """Write the next line."""
         key = str(self._n_lines) if entry.key is None else entry.key
         self._add_array(key, vectors)
         self._add_array(f"tokens_{key}", np.array(entry.tokens, dtype=np.str_))
         self._n_lines += 1
 
     def close(self) -> None:
-        """Write the archive's directory."""
         self._archive.close()
 
     def _add_array(self, name: str, array: NDArray[Any]) -> None:
@@ -87,7 +85,6 @@ class Hdf5File:
         self._has_index = True
 
     def add(self, entry: Entry, vectors: Vectors) -> None:
-        """Write the next line."""
         if entry.key is not None:  # as SeqVec's files are: a dataset for each id, and nothing else
             self._file.create_dataset(entry.key, data=vectors)
             self._has_index = False
@@ -99,7 +96,6 @@ class Hdf5File:
         self._n_lines += 1
 
     def close(self) -> None:
-        """Write the sentences' index."""
         with self._open:
             if self._has_index:
                 kind = h5py.string_dtype()
@@ -114,7 +110,6 @@ class JsonLinesFile:
         self._file = path.open("w", encoding="utf-8")
 
     def add(self, entry: Entry, vectors: Vectors) -> None:
-        """Write the next line."""
         known: dict[str, Any] = {} if entry.key is None else {"id": entry.key}
         known["tokens"] = entry.tokens
         if entry.offsets is not None:
@@ -127,7 +122,6 @@ class JsonLinesFile:
         self._file.write(f'{opened}, "vectors": {_json_numbers(vectors)}}}\n')
 
     def close(self) -> None:
-        """Write the last lines."""
         self._file.close()
 
 

@@ -63,7 +63,6 @@ class StaticVectors:
 
     @property
     def dim(self) -> int:
-        """Width of a vector."""
         return int(self.vectors.shape[1])
 
     def __contains__(self, word: str) -> bool:

@@ -1,8 +1,8 @@
 import pytest
 
+from benchmarks.wordnet_sentences import Morphology
 from elmo.errors import DataError
 from elmo.search.wordnet.database import DEBIAN_FOLDER, WordNet
-from elmo.search.wordnet.morphology import Morphology
 
 
 def test_senses_have_their_keys_most_frequent_first(wordnet_folder):
@@ -49,7 +49,7 @@ def test_an_index_of_another_version_is_refused(wordnet_folder):
 
 
 def test_a_folder_without_wordnet_is_refused(tmp_path):
-    with pytest.raises(DataError, match=r"data\.noun: cannot be read"):
+    with pytest.raises(DataError, match=r"data\.noun: no such file"):
         WordNet.read(tmp_path)
 
 

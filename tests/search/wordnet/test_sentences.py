@@ -3,14 +3,13 @@ import re
 
 import pytest
 
+from benchmarks.wordnet_sentences import make_examples, write_examples
 from elmo.errors import DataError
-from elmo.search.wordnet.make_sentences import make_examples
 from elmo.search.wordnet.sentences import (
     SENTENCES,
     SenseExample,
     read_examples,
     read_written,
-    write_examples,
 )
 
 KEY = re.compile(r"[^\s%]+%[1-5]:\d\d:\d\d:[^\s:]*:(\d\d)?")

@@ -83,7 +83,6 @@ class Archive:
         return [Member(self, f) for f in sorted(folders, key=lambda f: (len(f.parts), f))]
 
     def read(self, inside: PurePosixPath) -> bytes:
-        """The content of a file."""
         entry = self.entries[inside]
         try:
             if self._is_zip:
@@ -189,16 +188,13 @@ class Member:
 
     @property
     def suffix(self) -> str:
-        """The ending of its name."""
         return self.inside.suffix
 
     @property
     def parent(self) -> "Member":
-        """The folder it is in."""
         return Member(self.archive, self.inside.parent)
 
     def with_name(self, name: str) -> "Member":
-        """Its neighbor of this name."""
         return Member(self.archive, self.inside.with_name(name))
 
     def __truediv__(self, name: str) -> "Member":
@@ -221,11 +217,9 @@ class Member:
             yield self / part
 
     def n_bytes(self) -> int:
-        """The size of a file."""
         return self.archive.entries[self.inside].n_bytes
 
     def read_bytes(self) -> bytes:
-        """The content of a file."""
         return self.archive.read(self.inside)
 
     def __str__(self) -> str:

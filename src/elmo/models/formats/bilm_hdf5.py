@@ -59,7 +59,6 @@ def read_weights(
 
 
 def write_weights(path: Path, config: BiLMConfig, state: Mapping[str, Tensor]) -> None:
-    """Write a `weights.hdf5`."""
     if config.directions == ("backward",):
         raise CheckpointError(
             "a model with the backward direction only, expected both or forward, as in the "

@@ -22,7 +22,6 @@ MAX_JSON = 2**20
 
 
 def size_of(path: AnyPath) -> int:
-    """The size of a file."""
     return path.n_bytes() if isinstance(path, Member) else path.stat().st_size
 
 

@@ -64,7 +64,6 @@ def is_module(prefix: AnyPath) -> bool:
 
 
 def read(prefix: AnyPath, options: AnyPath | None, vocabulary: AnyPath | None) -> Model:
-    """Open a checkpoint."""
     bundle = TensorBundle(prefix)
     scope = MODULE if is_module(prefix) else TRAINING
     names = {

@@ -45,11 +45,9 @@ class TorchFile:
         return [name for name in self._tensors if isinstance(name, str)]
 
     def shape(self, name: str) -> tuple[int, ...]:
-        """The shape of a tensor."""
         return tuple(self._check(name).shape)
 
     def take(self, name: str) -> Tensor:
-        """The tensor of this name."""
         found = self._check(name)
         del self._tensors[name]
         return found

@@ -3,14 +3,12 @@
 In: nothing. Out: `SenseExample`s: those of WordNet's glosses, and a few of our own for five words.
 """
 
-import lzma
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from elmo.errors import DataError
-from elmo.files.atomic import atomic_write
 from elmo.files.text_files import read_lines
 from elmo.inference.occurrence import Occurrence
 
@@ -48,7 +46,7 @@ def read_examples(path: Path = SENTENCES) -> list[SenseExample]:
         if not position.isdecimal() or int(position) >= len(tokens) or "%" not in key:
             raise DataError(
                 f"{path}:{number}: no example, expected a sense's key, the place of its word, and "
-                "tokens; make the file again with: python -m elmo.search.wordnet.make_sentences"
+                "tokens"
             )
         examples.append(SenseExample(key, int(position), tokens))
     return examples
@@ -63,13 +61,3 @@ def read_written(path: Path = WRITTEN) -> list[SenseExample]:
         occurrence = Occurrence.marked(sentence)
         examples.append(SenseExample(key, occurrence.position, list(occurrence.tokens)))
     return examples
-
-
-def write_examples(path: Path, examples: Iterable[SenseExample]) -> None:
-    """Write examples, one a line, compressed."""
-    lines = (
-        f"{example.key}\t{example.position}\t{' '.join(example.tokens)}\n" for example in examples
-    )
-    packed = lzma.compress("".join(lines).encode("utf-8"), preset=9 | lzma.PRESET_EXTREME)
-    with atomic_write(path) as temporary:
-        temporary.write_bytes(packed)

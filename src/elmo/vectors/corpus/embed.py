@@ -190,7 +190,6 @@ class _ProgressLog:
         self._redirection.__exit__(None, None, None)
 
     def update(self, shard: Shard) -> None:
-        """Count one more finished shard."""
         self._n_done += 1
         self._n_tokens += self._estimates[shard.name]
         self._bar.update(self._estimates[shard.name])
