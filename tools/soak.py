@@ -27,7 +27,6 @@ TESTS = {
     "kills": [
         "tests/files/test_atomic.py",
         "tests/files/test_locks.py",
-        "tests/cli/test_signals.py",
         "tests/training/test_run_folder.py",
         "tests/pretraining/test_pretrain.py::"
         "test_a_run_killed_again_and_again_has_the_losses_of_one_that_never_was",
@@ -36,6 +35,7 @@ TESTS = {
         "tests/vectors/corpus/test_embed.py",
         "tests/vectors/corpus/test_workers.py",
     ],
+    "signals": ["tests/cli/test_signals.py"],
     "full disks": [
         "tests/cli/test_full_disk.py",
         "tests/cli/test_bad_outputs.py",
@@ -50,6 +50,7 @@ TESTS = {
     ],
 }
 N_CLIENTS = 16
+OUTCOMES = ("accepted", "refused", "traceback", "crash", "hang", "memory")
 
 
 def run_tests(paths: list[str]) -> dict[str, Any]:
@@ -84,6 +85,23 @@ def run_load(seconds: float) -> dict[str, Any]:
     result = {name: found[name] for name in kept}
     is_passed = not found["errors"] and found["worst_difference"] < 1e-4
     return {"clients": N_CLIENTS, **result, "is_passed": is_passed}
+
+
+def describe(name: str, result: dict[str, Any]) -> str:
+    """A row of the table in docs/reliability.md."""
+    if name == "load":
+        counts = f"{result['clients']} clients, {result['requests']:,} requests"
+        found = f"{result['errors']} errors, {max(result['memory_mb'])} MB at most"
+    elif name == "fuzz":
+        good = result["accepted"] + result["refused"]
+        n_cases = sum(n for key, n in result.items() if key in OUTCOMES)
+        counts = f"{n_cases:,} damaged files of {result['formats']} formats"
+        found = f"{result['refused']:,} refused, {result['accepted']:,} accepted, "
+        found += f"{n_cases - good} otherwise"
+    else:
+        n_bad = result["failures"] + result["errors"]
+        counts, found = f"{result['tests']} tests", f"{n_bad} failed, {result['skipped']} skipped"
+    return f"| {name} | {counts} | {found} | {result['seconds']} s | {result['date']} |"
 
 
 def main() -> None:

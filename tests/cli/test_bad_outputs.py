@@ -1,5 +1,7 @@
 """Outputs that cannot be written: one line, exit code 2, and nothing is left behind."""
 
+import os
+import stat
 import sys
 
 import pytest
@@ -90,3 +92,27 @@ def test_the_folder_of_another_run_is_left_alone(run, refused, words, tmp_path):
     assert run(*words(FOLDERS["pretrain"], out), "--lines", "tokens", *sets).code == 0
     for verb in FOLDERS.keys() - {"shards"}:  # these are refused beside shards of another run
         assert_refused_and_unchanged(refused, tmp_path, words(FOLDERS[verb], out), out)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has other permissions")
+def test_every_output_has_the_permissions_of_the_umask(run, words, tmp_path):
+    out = tmp_path / "out"
+    before = os.umask(0o027)
+    try:
+        out.mkdir()
+        for ending, command in FILES.items():
+            assert run(*words(command, out / f"a.{ending}")).code == 0
+        for verb, command in FOLDERS.items():
+            more = ["--set", "vocabulary.min_count=1"] if verb in ("pretrain", "finetune") else []
+            more += ["--set", "train.n_epochs=1"] if verb == "train" else []
+            assert run(*words(command, out / verb), *more).code == 0
+    finally:
+        os.umask(before)
+    found = {path: stat.S_IMODE(path.stat().st_mode) for path in out.rglob("*")}
+    wrong = {
+        str(path.relative_to(out)): oct(mode)
+        for path, mode in found.items()
+        if mode != (0o750 if path.is_dir() else 0o640)
+    }
+    assert len(found) > 40
+    assert wrong == {}

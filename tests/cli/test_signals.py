@@ -22,6 +22,8 @@ def start(*arguments, **streams):
         env=os.environ | {"OMP_NUM_THREADS": "1"},
         stderr=subprocess.PIPE,
         text=True,
+        # A program in the background of a script ignores Ctrl-C; its children would, too.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         **streams,
     )
 

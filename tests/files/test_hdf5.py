@@ -8,7 +8,7 @@ import h5py
 import numpy as np
 import pytest
 
-from elmo.files.hdf5 import FailingOnce, new_hdf5
+from elmo.files.hdf5 import hdf5_in, new_hdf5
 
 
 class FullDisk(io.BytesIO):
@@ -40,13 +40,13 @@ def test_a_file_has_what_was_written(tmp_path):
 @pytest.mark.parametrize("n_arrays", [1, 300])
 def test_a_disk_that_is_full_at_any_byte_is_one_error_and_no_crash(n_arrays):
     whole = io.BytesIO()
-    with h5py.File(FailingOnce(whole), "w") as file:
+    with hdf5_in(whole) as file:
         write(file, n_arrays)
     n_bytes = len(whole.getvalue())
     for n_free in range(0, n_bytes - 1, max(1, n_bytes // 60)):
         with (
             pytest.raises(OSError, match="No space left") as caught,
-            h5py.File(FailingOnce(FullDisk(n_free)), "w") as file,
+            hdf5_in(FullDisk(n_free)) as file,
         ):
             write(file, n_arrays)
         assert caught.value.errno == errno.ENOSPC

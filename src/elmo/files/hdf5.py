@@ -18,20 +18,20 @@ class FailingOnce(io.RawIOBase):
 
     def __init__(self, file: io.RawIOBase) -> None:
         self._file = file
-        self._has_failed = False
+        self.error: OSError | None = None  # of the first failed write
         self._unwritten: list[tuple[int, bytes]] = []  # positions and what belongs there
 
     def write(self, content: Any, /) -> int:  # noqa: ANN401 - any buffer
         view = memoryview(content).cast("B")
-        if self._has_failed:
+        if self.error is not None:
             self._unwritten.append((self._file.tell(), bytes(view)))
             return len(view)
         n_written = 0
         try:
             while n_written < len(view):
                 n_written += self._file.write(view[n_written:]) or 0
-        except OSError:
-            self._has_failed = True
+        except OSError as error:
+            self.error = error
             raise
         return len(view)
 
@@ -53,11 +53,23 @@ class FailingOnce(io.RawIOBase):
 
     def truncate(self, size: int | None = None, /) -> int:
         """Set the size; HDF5 does so when it closes a file."""
-        return size or 0 if self._has_failed else self._file.truncate(size)
+        return self._file.truncate(size) if self.error is None else size or 0
 
 
 @contextmanager
 def new_hdf5(path: Path) -> Iterator[h5py.File]:
     """Give a new HDF5 file; a write that fails raises OSError."""
-    with path.open("w+b", buffering=0) as raw, h5py.File(FailingOnce(raw), "w") as file:
+    with path.open("w+b", buffering=0) as raw, hdf5_in(raw) as file:
         yield file
+
+
+@contextmanager
+def hdf5_in(raw: io.RawIOBase) -> Iterator[h5py.File]:
+    """The same in an open file."""
+    disk = FailingOnce(raw)
+    try:
+        with h5py.File(disk, "w") as file:
+            yield file
+    except Exception as error:
+        # While the error of a write is pending, h5py may meet others when it closes the file.
+        raise (disk.error or error) from error
