@@ -30,10 +30,10 @@ def convert(
 ) -> None:
     """Write a model in another format.
 
-    IN is a model folder, an official weights.hdf5, a .zip of one, a folder of ELMoForManyLangs, a
-    TensorFlow checkpoint of bilm, or a token cache. The extension of OUT decides the format: .hdf5
-    writes official weights, with options.json, and vocab.txt and softmax.hdf5 if it has output
-    words, beside them; .onnx an ONNX graph, no extension a model folder.
+    IN is any model: a folder, a file, an archive or a name (see docs/other-models.md).
+    The extension of OUT decides the format: .hdf5 writes official weights with options.json beside
+    them, and vocab.txt and softmax.hdf5 if the model has a softmax; .onnx writes an ONNX graph, no
+    extension a model folder.
     """
     if half and out.suffix:
         raise click.UsageError(f"--half is for a model folder, which {out} is not.")

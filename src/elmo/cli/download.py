@@ -8,7 +8,10 @@ import click
 @click.command()
 @click.argument("name")
 def download(name: str) -> None:
-    """Download a released model: a name of `elmo models`, or hf:owner/name."""
+    """Download a released model by its name.
+
+    NAME is one of `elmo models`, or hf:owner/name.
+    """
     from elmo.models import downloads
     from elmo.models.describe import describe
 

@@ -62,11 +62,10 @@ def embed(
     """Write one vector per word of a text.
 
     INPUT is plain, .gz or .xz text, a glob, or - for standard input; the output has one record per
-    line.
-    The sequences of a FASTA file are found by their ids in the output.
+    line. Sequences of a FASTA file, and rows of a table with --id-column, are keyed by their ids.
 
-    A folder of text and .parquet files becomes a folder of shards, with --format parquet; run the
-    same command to resume it.
+    A folder of text, FASTA and .parquet files becomes a folder of shards, with --format parquet;
+    run the same command to resume it.
     """
     is_corpus = bool(shards) or any("://" in source or Path(source).is_dir() for source in sources)
     if not is_corpus:

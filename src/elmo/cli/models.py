@@ -10,9 +10,9 @@ from elmo.cli.options import fit_terminal
 
 @click.command()
 @click.argument("name", required=False)
-@click.option("--json", "as_json", is_flag=True, help="For a program to read.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def models(name: str | None, as_json: bool) -> None:
-    """List the released models, or say all that is known of one."""
+    """List the released models, or describe one."""
     from elmo.models import catalog, downloads
 
     found = list(catalog.releases().values()) if name is None else [catalog.find(name)]

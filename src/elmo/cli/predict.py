@@ -33,7 +33,9 @@ def predict(
     lines: "LineFormat",
     as_json: bool,
 ) -> None:
-    """Predict with the task model in DIR, the output of `elmo train`.
+    """Predict with a trained task model.
+
+    DIR is the output folder of `elmo train`.
 
     INPUT is plain, .gz or .xz text, a folder, a glob, or - for standard input.
     """

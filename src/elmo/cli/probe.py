@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @click.group(invoke_without_command=True)
 @click.pass_context
 def probe(ctx: click.Context) -> None:
-    """Measure what the layers of a model represent, as the papers did."""
+    """Measure what the layers of a model represent."""
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())
 
@@ -190,7 +190,7 @@ def reading(file: Path, model: Path, as_json: bool) -> None:
 
 
 @probe.command()
-@path_option("--vocabulary", help="Words by falling frequency.  [default: the model's]")
+@path_option("--vocabulary", help="Words, most frequent first.  [default: the model's]")
 @glove_option
 @click.option(
     "--words",
