@@ -51,7 +51,7 @@ function showSurprisal(score, position) {
     element("dt", { class: reading }, `given the words ${given[reading]}`),
     element("dd", {}, `${bits[position].toFixed(1)} bits`),
   ]);
-  byId("word-surprise").replaceChildren(...facts);
+  byId("word-surprisal").replaceChildren(...facts);
   byId("word-unknown").hidden = score?.is_known[position] ?? true;
 }
 
