@@ -171,7 +171,7 @@ def test_a_warm_start_is_the_same_for_every_sentence_and_not_the_fresh_one(elmo,
     assert np.abs(warm[0].layers - fresh.layers).max() > 1e-3
 
 
-def test_long_words_are_counted_and_told_once(elmo):
+def test_long_words_are_counted_and_reported_once(elmo):
     long = "x" * 60
     with pytest.warns(UserWarning, match="3 words are longer than 48 bytes") as caught:
         found = elmo.embed_tokens([[long, "a"], [long], ["é" * 25]])
@@ -182,12 +182,12 @@ def test_long_words_are_counted_and_told_once(elmo):
     )
 
 
-def test_long_words_of_a_single_text_are_told_too(elmo):
+def test_long_words_of_a_single_text_are_reported_too(elmo):
     with pytest.warns(UserWarning, match="1 words are longer than 48 bytes"):
         elmo.embed("a " + "x" * 60)
 
 
-def test_words_of_48_bytes_are_not_told(elmo):
+def test_words_of_48_bytes_are_not_reported(elmo):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         elmo.embed_tokens([["x" * 48, "é" * 24]])
@@ -264,7 +264,7 @@ def test_official_files_are_opened_with_given_options(official, tmp_path):
     assert Elmo.load(official, options=options).output_dim == 16
 
 
-def test_what_is_not_a_model_is_told(tmp_path):
+def test_what_is_not_a_model_is_reported(tmp_path):
     with pytest.raises(CheckpointError, match="no such file or folder"):
         Elmo.load(tmp_path / "nothing")
 
@@ -283,7 +283,7 @@ def test_what_is_not_a_model_is_told(tmp_path):
         (np.array([1.5]), r"text 0 is np.float64\(1.5\) of type float64, expected a str"),
     ],
 )
-def test_what_is_no_text_is_told_in_one_line(elmo, texts, told):
+def test_what_is_no_text_is_reported_in_one_line(elmo, texts, told):
     for call in (elmo.embed, elmo.stream):
         with pytest.raises(DataError, match=told) as error:
             list(call(texts))
@@ -301,12 +301,12 @@ def test_what_is_no_text_is_told_in_one_line(elmo, texts, told):
         ([b"bytes"], "of type bytes"),
     ],
 )
-def test_what_is_no_token_is_told(elmo, tokens, told):
+def test_what_is_no_token_is_reported(elmo, tokens, told):
     with pytest.raises(DataError, match=told):
         elmo.embed_tokens(tokens)
 
 
-def test_wrong_settings_are_told(elmo):
+def test_wrong_settings_are_reported(elmo):
     with pytest.raises(ConfigError, match="expected 'fresh', 'warm' or 'carry'"):
         elmo.embed("a", state="tepid")
     with pytest.raises(ConfigError, match="batch_size is 0, expected at least 1"):

@@ -71,12 +71,12 @@ def test_any_config_survives_json(drawn):
     assert from_mapping(BiLMConfig, json.loads(json.dumps(to_mapping(config))), "x") == config
 
 
-def test_an_unknown_preset_is_told_with_the_nearest():
+def test_an_unknown_preset_is_reported_with_the_nearest():
     with pytest.raises(ConfigError, match=r"unknown size 'smal' \(did you mean 'small'\?\)"):
         preset("smal")
 
 
-def test_an_unknown_key_is_told_with_its_place_and_the_nearest():
+def test_an_unknown_key_is_reported_with_its_place_and_the_nearest():
     mapping = to_mapping(tiny())
     mapping["lstm"]["projecton_dim"] = 3
     with pytest.raises(ConfigError) as caught:
@@ -87,12 +87,12 @@ def test_an_unknown_key_is_told_with_its_place_and_the_nearest():
     assert "\n" not in message
 
 
-def test_an_unknown_key_far_from_all_others_is_told_with_what_is_known():
+def test_an_unknown_key_far_from_all_others_is_reported_with_what_is_known():
     with pytest.raises(ConfigError, match=r"unknown key 'zzz'.*char_cnn, lstm, directions"):
         from_mapping(BiLMConfig, {"zzz": 1}, "run.toml")
 
 
-def test_all_problems_are_told_at_once():
+def test_all_problems_are_reported_at_once():
     mapping = {"lstm": {"dim": "big", "n_layer": 2}, "char_cnn": {"activation": "gelu"}}
     with pytest.raises(ConfigError) as caught:
         from_mapping(BiLMConfig, mapping, "run.toml")
@@ -315,7 +315,7 @@ def test_any_value_of_a_set_is_read_or_kept_as_text(text):
     assert "name" in apply_sets({}, [f"name={text}"])
 
 
-def test_toml_is_read_and_what_is_not_toml_is_told(tmp_path):
+def test_toml_is_read_and_what_is_not_toml_is_reported(tmp_path):
     path = tmp_path / "run.toml"
     path.write_text("[lstm]\ndim = 4\n")
     assert read_toml(path) == {"lstm": {"dim": 4}}

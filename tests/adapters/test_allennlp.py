@@ -227,7 +227,9 @@ def test_a_file_can_have_sentences_as_keys_and_forget_them(files, tmp_path):
         ("a\n", {"output_format": "0,1"}, "expected all, top or average"),
     ],
 )
-def test_what_cannot_be_written_is_told_and_leaves_nothing(files, tmp_path, text, settings, told):
+def test_what_cannot_be_written_is_reported_and_leaves_nothing(
+    files, tmp_path, text, settings, told
+):
     folder = tmp_path / "out"
     folder.mkdir()
     with pytest.raises(ConfigError, match=told):
@@ -235,7 +237,7 @@ def test_what_cannot_be_written_is_told_and_leaves_nothing(files, tmp_path, text
     assert not list(folder.iterdir())
 
 
-def test_a_missing_file_is_told(files):
+def test_a_missing_file_is_reported(files):
     with pytest.raises(CheckpointError, match="no such file"):
         Elmo(files[0], "nowhere.hdf5", 1)
 

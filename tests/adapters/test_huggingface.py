@@ -94,7 +94,7 @@ def test_a_repository_is_read_from_the_local_cache(elmo, tmp_path):
     assert same(loaded.elmo, elmo)
 
 
-def test_a_folder_without_a_model_is_told(tmp_path):
+def test_a_folder_without_a_model_is_reported(tmp_path):
     (tmp_path / "empty").mkdir()
     with pytest.raises(CheckpointError, match="expected"):
         HubElmo.from_pretrained(Path(tmp_path / "empty"))

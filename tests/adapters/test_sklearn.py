@@ -70,7 +70,7 @@ def test_a_text_is_not_taken_for_the_characters_of_its_words(folder):
 
 
 @pytest.mark.parametrize("place", [-1, 5])
-def test_a_place_outside_its_sentence_is_told(folder, place):
+def test_a_place_outside_its_sentence_is_reported(folder, place):
     with pytest.raises(DataError, match=f"place {place} of the sentence 'I took a bow .'"):
         TokenFeatures(folder).transform([(["I", "took", "a", "bow", "."], place)])
 
@@ -133,7 +133,7 @@ def test_a_model_is_opened_by_its_name(settings, tmp_path, monkeypatch):
         SentenceVectorizer("englisch").fit(TEXTS)
 
 
-def test_a_wrong_path_is_told_when_fitting(tmp_path):
+def test_a_wrong_path_is_reported_when_fitting(tmp_path):
     with pytest.raises(CheckpointError, match="no such file or folder"):
         SentenceVectorizer(tmp_path / "absent").fit(TEXTS)
 

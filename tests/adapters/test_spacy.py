@@ -104,7 +104,7 @@ def test_the_english_model_is_opened_by_default(tmp_path):
     assert width == (2, 8)
 
 
-def test_a_wrong_path_is_told_at_the_first_doc(tmp_path):
+def test_a_wrong_path_is_reported_at_the_first_doc(tmp_path):
     nlp = spacy.blank("en")
     nlp.add_pipe("elmo", config={"model": str(tmp_path / "absent")})
     with pytest.raises(CheckpointError, match="no such file or folder"):

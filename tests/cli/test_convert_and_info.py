@@ -62,7 +62,7 @@ def test_a_place_that_cannot_be_written_is_refused(refused, official, tmp_path):
     refused("convert", official, tmp_path / "absent" / "weights.hdf5")
 
 
-def test_info_tells_a_program_what_a_model_is(run, official, bilm):
+def test_info_as_json_describes_a_model(run, official, bilm):
     told = json.loads(run("info", official, "--json").out)
     assert told["kind"] == "official"
     assert told["sha256"] == hashlib.sha256(official.read_bytes()).hexdigest()
@@ -72,7 +72,7 @@ def test_info_tells_a_program_what_a_model_is(run, official, bilm):
     assert told["kernels"] == kernels.describe()
 
 
-def test_info_tells_a_reader_a_line_a_fact(run, official, tmp_path):
+def test_info_prints_one_fact_per_line(run, official, tmp_path):
     run("convert", official, tmp_path / "ours")
     lines = run("info", tmp_path / "ours").out.splitlines()
     told = dict(line.split(maxsplit=1) for line in lines)
@@ -106,7 +106,7 @@ def test_alignment_matrices_are_read_and_kept(run, refused, official, tmp_path):
 
 
 @pytest.mark.parametrize("wrong", ["best_mapping.pth", "x=best_mapping.pth", "1="])
-def test_a_wrong_alignment_option_is_told(refused, official, tmp_path, wrong):
+def test_a_wrong_alignment_option_is_reported(refused, official, tmp_path, wrong):
     told = refused("convert", official, tmp_path / "model", "--alignment", wrong)
     assert "expected LAYER=FILE" in told
 

@@ -144,7 +144,7 @@ def test_compressed_text_is_read(run, text, tmp_path, official):
     assert (tmp_path / "a.jsonl").read_text() == (tmp_path / "b.jsonl").read_text()
 
 
-def test_long_words_are_told_of_once_in_one_line(run, tmp_path, official):
+def test_long_words_are_reported_once_in_one_line(run, tmp_path, official):
     stdin = (b"x" * 60 + b"\n") * 3
     result = run("embed", "-", "-o", tmp_path / "v.npz", "-m", official, stdin=stdin)
     assert result.code == 0
@@ -210,7 +210,7 @@ def folder(tmp_path, text):
     return tmp_path / "corpus"
 
 
-def test_a_folder_becomes_shards_and_the_same_command_goes_on(run, folder, tmp_path, official):
+def test_a_folder_becomes_shards_and_the_same_command_resumes(run, folder, tmp_path, official):
     words = "embed", folder, "-o", tmp_path / "v", "--format", "parquet", "-m", official
     assert "v: 1 shards (1 new), 3 sentences, 20 tokens" in run(*words).out
     assert "v: 1 shards (0 new), 3 sentences, 20 tokens" in run(*words).out

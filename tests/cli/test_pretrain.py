@@ -67,7 +67,7 @@ def test_a_run_leaves_a_model_and_says_where(folder, capsys):
         ),
     ],
 )
-def test_what_a_user_can_mend_is_one_line(folder, capsys, arguments, files, message):
+def test_what_a_user_can_fix_is_one_line(folder, capsys, arguments, files, message):
     assert pretrain(folder, *arguments, **files) == 2
     errors = capsys.readouterr().err.strip().split("\n")
     assert errors[-1].startswith("error: ")

@@ -26,7 +26,7 @@ def test_parts_of_speech_as_a_table(run, official, conllu):
     assert lines[5] == "| layer 2 | 100.0 |"
 
 
-def test_a_broken_file_is_told_in_one_line(refused, official, conllu, tmp_path):
+def test_a_broken_file_is_reported_in_one_line(refused, official, conllu, tmp_path):
     (tmp_path / "broken.conllu").write_text("1\tbow\n")
     ask = ("probe", "pos", "--train", conllu, "-m", official)
     assert "broken.conllu:1: 2 columns" in refused(*ask, "--test", tmp_path / "broken.conllu")
@@ -43,7 +43,7 @@ def test_unseen_words_of_a_file_as_a_table(run, official, tmp_path):
     assert out.splitlines()[3].startswith("| swapped |  |")
 
 
-def test_a_model_without_words_of_its_own_is_told_what_to_name(refused, official):
+def test_a_model_without_a_vocabulary_needs_one(refused, official):
     assert "--vocabulary" in refused("probe", "oov", "-m", official)
 
 

@@ -112,7 +112,7 @@ def test_a_sentence_without_a_marked_word_is_refused(refused, folder, text):
     assert "asterisks" in refused("neighbors", "a bow", "--text", text, "-m", folder)
 
 
-def test_an_index_tells_what_it_holds(run, folder, text, tmp_path):
+def test_an_index_describes_its_content(run, folder, text, tmp_path):
     made = run("index", tmp_path, "-o", tmp_path / "index", "-m", folder).out
     assert made == f"{tmp_path}/index: 14 tokens, 12 distinct words, 3 sentences\n"
 

@@ -280,7 +280,7 @@ def test_long_words_are_counted(layer):
         (torch.zeros(2, 50, dtype=torch.int64), r"tensor \(2, 50\), expected char ids"),
     ],
 )
-def test_what_is_no_sentence_is_told(layer, sentences, told):
+def test_what_is_no_sentence_is_reported(layer, sentences, told):
     with pytest.raises(DataError, match=told):
         layer(sentences)
 
@@ -307,6 +307,6 @@ def test_elmo_s_layer_has_the_parameters_of_the_module():
         ({"layer_norm": "batch"}, "layer norm 'batch' is unknown"),
     ],
 )
-def test_wrong_settings_of_a_layer_are_told(elmo, settings, told):
+def test_wrong_settings_of_a_layer_are_reported(elmo, settings, told):
     with pytest.raises(ConfigError, match=told):
         elmo.layer(**settings)

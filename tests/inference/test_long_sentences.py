@@ -122,12 +122,12 @@ def test_no_tokens_write_nothing(elmo):
 
 
 @pytest.mark.parametrize("shape", [(3, 16), (2, 15), (2, 2, 16), (32,)])
-def test_an_array_of_the_wrong_shape_is_told(elmo, shape):
+def test_an_array_of_the_wrong_shape_is_reported(elmo, shape):
     with pytest.raises(ConfigError, match=r"out has shape .* expected \(1, 2, 16\)"):
         elmo.embed_into(["a", "bow"], np.empty(shape, np.float32))
 
 
-def test_a_text_that_nobody_split_is_told(elmo):
+def test_a_text_that_nobody_split_is_reported(elmo):
     with pytest.raises(DataError, match="expected a list of tokens"):
         elmo.embed_into("a bow", np.empty((5, 16), np.float32))
 

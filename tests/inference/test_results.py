@@ -48,7 +48,7 @@ def test_several_layers_are_a_row_of_weights_each(choice, rows):
 @pytest.mark.parametrize(
     "choice", [3, -4, "3", "-4", "", "x", "0,", "1.5", "- 1", "toP", [1, 2], [[1, 2, 3]]]
 )
-def test_a_choice_that_is_none_is_told(choice):
+def test_a_choice_that_is_none_is_reported(choice):
     with pytest.raises(ConfigError, match="expected"):
         layer_weights(choice, 3)
 
@@ -73,7 +73,7 @@ def test_no_tokens_pool_to_zero():
         np.testing.assert_array_equal(nothing.pooled(how), np.zeros(5))
 
 
-def test_a_pooling_that_is_none_is_told(embedded):
+def test_a_pooling_that_is_none_is_reported(embedded):
     with pytest.raises(ConfigError, match="expected 'mean' or 'max'"):
         embedded.pooled("median")
 

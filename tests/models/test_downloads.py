@@ -162,7 +162,7 @@ def test_what_was_left_of_another_address_is_not_resumed(server, tmp_path):
 
 
 @pytest.mark.parametrize(("status", "told"), [(404, "HTTP 404"), (403, "HTTP 403")])
-def test_a_file_that_is_not_there_is_told_with_where_to_put_it(server, tmp_path, status, told):
+def test_a_file_that_is_not_there_is_reported_with_where_to_put_it(server, tmp_path, status, told):
     server.status[WEIGHTS] = status
     with pytest.raises(CheckpointError, match=told) as caught:
         Elmo.load("small")
@@ -172,7 +172,7 @@ def test_a_file_that_is_not_there_is_told_with_where_to_put_it(server, tmp_path,
     assert "https://s3-us-west-2" in message
 
 
-def test_no_network_is_told_in_one_line(server, tmp_path):
+def test_no_network_is_reported_in_one_line(server, tmp_path):
     server.close()
     with pytest.raises(CheckpointError, match="not downloaded") as caught:
         Elmo.load("small")
@@ -258,7 +258,7 @@ def test_a_model_with_its_softmax_predicts(server, tmp_path, tiny_options, tiny_
     assert Elmo.load("original").model.vocabulary is None
 
 
-def test_unknown_names_are_told_with_the_nearest(server):
+def test_unknown_names_are_reported_with_the_nearest(server):
     with pytest.raises(CheckpointError, match=r"did you mean original.*\?"):
         Elmo.load("orginal")
     with pytest.raises(ConfigError, match=r"no model of this name.*did you mean .*many-langs:de"):
@@ -274,7 +274,7 @@ def test_a_folder_goes_before_a_name(server, tmp_path, monkeypatch):
     assert not server.requests
 
 
-def test_the_command_line_lists_tells_and_downloads(server, capsys):
+def test_the_command_line_lists_describes_and_downloads(server, capsys):
     assert run("models") == 0
     listed = capsys.readouterr().out
     assert "  small " in listed
@@ -291,7 +291,7 @@ def test_the_command_line_lists_tells_and_downloads(server, capsys):
     assert "did you mean small" in capsys.readouterr().err
 
 
-def test_the_catalog_is_whole():
+def test_the_catalog_is_complete():
     found = catalog.releases()
     assert sum(name.startswith("many-langs:") for name in found) == 45
     for release in found.values():

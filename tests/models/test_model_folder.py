@@ -249,30 +249,30 @@ def test_another_format_version_is_refused(folder, version):
         ({"head": 3}, "head is 3, expected a group"),
     ],
 )
-def test_a_wrong_config_is_told_by_key(folder, change, told):
+def test_a_wrong_config_is_reported_by_key(folder, change, told):
     settings = json.loads((folder / CONFIG).read_text()) | change
     (folder / CONFIG).write_text(json.dumps(settings))
     assert told in refused(folder, ConfigError)
 
 
-def test_a_config_without_its_network_is_told(folder):
+def test_a_config_without_its_network_is_reported(folder):
     (folder / CONFIG).write_text('{"format_version": 1}')
     assert "key 'bilm' is missing" in refused(folder, ConfigError)
 
 
 @pytest.mark.parametrize("text", [b"", b"{", b"[]", b"null", b"\xff\xfe"])
-def test_a_config_that_is_none_is_told(folder, text):
+def test_a_config_that_is_none_is_reported(folder, text):
     (folder / CONFIG).write_bytes(text)
     assert "config.json: " in refused(folder)
 
 
 @pytest.mark.parametrize("n_bytes", [0, 7, 100, 3000])
-def test_broken_weights_are_told(folder, n_bytes):
+def test_broken_weights_are_reported(folder, n_bytes):
     (folder / WEIGHTS).write_bytes((folder / WEIGHTS).read_bytes()[:n_bytes])
     assert "model.safetensors: not a complete safetensors file" in refused(folder)
 
 
-def test_missing_weights_are_told(folder):
+def test_missing_weights_are_reported(folder):
     (folder / WEIGHTS).unlink()
     assert "model.safetensors: " in refused(folder)
 
@@ -287,19 +287,19 @@ def test_missing_weights_are_told(folder):
         ({"foreign.bias": torch.zeros(2)}, "tensor foreign.bias"),
     ],
 )
-def test_weights_that_do_not_fit_are_told(folder, change, told):
+def test_weights_that_do_not_fit_are_reported(folder, change, told):
     tensors = {**load_file(folder / WEIGHTS), **change}
     save_file({k: v for k, v in tensors.items() if v is not None}, folder / WEIGHTS)
     assert told in refused(folder)
 
 
-def test_a_head_s_weights_without_its_settings_are_told(folder):
+def test_a_head_s_weights_without_its_settings_are_reported(folder):
     settings = json.loads((folder / CONFIG).read_text()) | {"head": None}
     (folder / CONFIG).write_text(json.dumps(settings))
     assert "tensor head." in refused(folder)
 
 
-def test_a_missing_or_wrong_vocabulary_is_told(folder):
+def test_a_missing_or_wrong_vocabulary_is_reported(folder):
     (folder / VOCABULARY).write_text("\n".join([*WORDS.words, "more"]) + "\n")
     assert "vocab.txt: 9 words, expected 8" in refused(folder)
     (folder / VOCABULARY).unlink()

@@ -124,7 +124,7 @@ def test_an_empty_batch_is_mixed(layer_norm):
     assert mix(torch.zeros(3, 0, 0, 4), torch.zeros(0, 0, dtype=torch.bool)).shape == (0, 0, 4)
 
 
-def test_what_cannot_be_mixed_is_told():
+def test_what_cannot_be_mixed_is_reported():
     with pytest.raises(ConfigError, match="2 initial weights, expected 3"):
         ScalarMix(3, initial_weights=[1, 2])
     with pytest.raises(ConfigError, match="expected one of token, bilm, allennlp or None"):

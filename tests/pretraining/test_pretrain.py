@@ -154,7 +154,7 @@ def test_a_truncated_checkpoint_is_passed_over_for_the_one_before(texts, tmp_pat
     assert losses(tmp_path) == expected
 
 
-def test_without_a_whole_checkpoint_a_run_does_not_silently_start_anew(texts, tmp_path):
+def test_without_a_complete_checkpoint_a_run_does_not_silently_start_over(texts, tmp_path):
     train(texts, tmp_path)
     for numbers in (tmp_path / "checkpoints").glob("*/numbers.json"):
         numbers.write_text("{}")
@@ -193,7 +193,7 @@ def test_a_finished_run_is_not_trained_or_measured_again(texts, tmp_path):
     assert (tmp_path / "metrics.jsonl").read_text() == lines
 
 
-def test_a_finished_run_goes_on_with_a_larger_budget(texts, tmp_path):
+def test_a_finished_run_continues_with_a_larger_budget(texts, tmp_path):
     train(texts, tmp_path, "optimizer.decay=constant", n_steps=6)
     train(texts, tmp_path, "optimizer.decay=constant", n_steps=12)
     train(texts, tmp_path / "whole", "optimizer.decay=constant", n_steps=12)

@@ -40,7 +40,7 @@ def test_the_class_with_the_nearest_average_is_taken(elmo, folder):
         assert result.rows[f"layer {layer}"] == pytest.approx([25 * n_correct] * 2)
 
 
-def test_classes_are_told_by_direction_not_length():
+def test_classes_differ_by_direction_not_length():
     train = np.array([[1.0, 0.0], [3.0, 0.2], [0.0, 1.0]])
     assert nearest_average(train, ["a", "a", "b"], np.array([[9.0, 1.0], [0.1, 0.2]])) == ["a", "b"]
 

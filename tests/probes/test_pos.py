@@ -38,7 +38,7 @@ def accuracies(result):
     return {name: numbers[0] for name, numbers in result.rows.items()}
 
 
-def test_what_spelling_tells_every_layer_knows(elmo, by_spelling):
+def test_what_depends_on_spelling_is_in_every_layer(elmo, by_spelling):
     found = accuracies(measure(elmo, by_spelling, by_spelling))
     assert found == {
         "most frequent tag": 100,
@@ -48,7 +48,7 @@ def test_what_spelling_tells_every_layer_knows(elmo, by_spelling):
     }
 
 
-def test_what_context_tells_only_layers_above_the_first_know(elmo, by_context, tmp_path):
+def test_what_depends_on_context_is_only_in_layers_above_the_first(elmo, by_context, tmp_path):
     (tmp_path / "glove.txt").write_text("bow 1 0\narrow 0 1\nship -1 0\n")  # not string
     result = measure(elmo, by_context, by_context, glove_path=tmp_path / "glove.txt")
     found = accuracies(result)

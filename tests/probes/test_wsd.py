@@ -51,7 +51,7 @@ def test_the_sets_are_read_with_their_gold_keys(sets):
     ]
 
 
-def test_broken_sets_are_told(sets, tmp_path):
+def test_broken_sets_are_reported(sets, tmp_path):
     xml, gold = sets / "small" / "small.data.xml", sets / "small" / "small.gold.key.txt"
     whole = xml.read_text()
     xml.write_text(whole.replace("</text>", "<text>"))

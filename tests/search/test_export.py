@@ -53,7 +53,7 @@ def test_words_are_chosen_by_name_and_by_number(index):
         ((), 4, "at most 4 rows, expected at least 5"),
     ],
 )
-def test_too_few_words_are_told_and_leave_nothing(index, tmp_path, words, max_rows, told):
+def test_too_few_words_are_reported_and_leave_nothing(index, tmp_path, words, max_rows, told):
     for write, name in ((write_map, "map.parquet"), (write_projector, "log")):
         with pytest.raises((ConfigError, DataError), match=told):
             write(index, tmp_path / name, words=words, max_rows=max_rows)

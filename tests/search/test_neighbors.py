@@ -169,7 +169,7 @@ def build_and_be_killed(folder):
     build_index(Elmo(Model(bilm)), text(), folder)
 
 
-def test_a_build_that_is_killed_leaves_nothing_that_looks_whole(model, tmp_path):
+def test_a_build_that_is_killed_leaves_nothing_that_looks_complete(model, tmp_path):
     folder = tmp_path / "index"
     process = multiprocessing.get_context("spawn").Process(
         target=build_and_be_killed, args=(folder,)

@@ -170,7 +170,7 @@ def test_empty_texts_have_empty_answers(client):
     assert np.load(io.BytesIO(npy.content)).shape == (0, 16)
 
 
-def test_info_tells_what_is_served(client, service):
+def test_info_shows_what_is_served(client, service):
     told = client.get("/api/info").json()
     assert told["layers"] == 3
     assert told["output_dim"] == 16

@@ -129,7 +129,7 @@ def test_a_series_of_slider_moves_is_one_step_of_the_history(page):
     expect(page.locator("#weight-0-value")).to_have_text("0.00")
 
 
-def test_a_refusal_is_told_on_the_page(context, address):
+def test_a_refusal_is_reported_on_the_page(context, address):
     page = context.new_page()
     open_page(page, address)
     page.locator("#text").fill("word " * 101)

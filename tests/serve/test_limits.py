@@ -241,7 +241,7 @@ def wait_until(is_so):
         time.sleep(0.02)
 
 
-def test_a_request_that_takes_too_long_is_told_so_and_its_work_dropped(model, task):
+def test_a_request_that_takes_too_long_is_refused_and_its_work_dropped(model, task):
     task.may_continue.clear()
     service = Service(model, "tiny", None, {"ner": task})
     with (

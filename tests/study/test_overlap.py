@@ -47,7 +47,7 @@ def test_a_document_overlaps_if_one_run_stands_in_the_text(tmp_path):
     assert "| set/test | 3 | 1 | 10.71 % |" in overlap_table(found)
 
 
-def test_documents_in_columns_are_told_apart(tmp_path):
+def test_documents_in_columns_are_separated(tmp_path):
     path = tmp_path / "articles.conll"
     path.write_text("a O\n\nb O\n-DOCSTART- O\n\nc O\n")
     documents = list(column_documents("set", "all", path, 0, article_starts))

@@ -213,7 +213,7 @@ class StopAfter(logging.Handler):
             signal.raise_signal(signal.SIGTERM)
 
 
-def test_a_run_that_was_stopped_goes_on_to_the_same_end(paths, tmp_path, caplog):
+def test_a_stopped_run_resumes_to_the_same_result(paths, tmp_path, caplog):
     caplog.set_level(logging.INFO)
     run, handler = tiny_run("baseline", n_epochs=5), StopAfter(epoch=2)
     trainer_log = logging.getLogger("elmo.training.loop")

@@ -46,7 +46,7 @@ def test_lists_that_are_texts_are_taken(texts):
     assert [text.sentences for text in split] == [split_text(text) for text in texts]
 
 
-def test_one_token_list_is_told_from_several():
+def test_one_token_list_is_distinguished_from_several():
     assert [as_list(found) for found in read_tokens(["New York", "is"], "embed")[0]] == [
         ["New York", "is"]
     ]

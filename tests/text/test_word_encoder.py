@@ -179,7 +179,7 @@ def test_lists_of_another_length_are_refused():
         (CNN, {"n_characters": 0}, "n_characters is 0, expected int > 0"),
     ],
 )
-def test_a_token_layer_that_cannot_be_is_told(char_cnn, lists, message):
+def test_a_token_layer_that_cannot_be_is_reported(char_cnn, lists, message):
     mapping = {
         "char_cnn": None if char_cnn is None else mapping_of(char_cnn),
         "lstm": mapping_of(LSTM),

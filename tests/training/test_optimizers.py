@@ -125,7 +125,7 @@ def test_a_row_touched_for_the_first_time_late_moves_by_the_whole_rate():
 
 
 @pytest.mark.parametrize("kind", ["adamw", "adagrad", "muon"])
-def test_an_optimizer_goes_on_from_its_state(kind):
+def test_an_optimizer_resumes_from_its_state(kind):
     def run(named, optimizer, steps):
         for step in steps:
             give({"d": named["d"]}, [torch.full((2, 2), float(step))])

@@ -103,7 +103,7 @@ def test_json_lines_have_the_ids(fasta, official, tmp_path):
         (">\nMK\n", "is empty"),
     ],
 )
-def test_a_wrong_file_is_told(official, tmp_path, text, told):
+def test_a_wrong_file_is_reported(official, tmp_path, text, told):
     (tmp_path / "p.fasta").write_text(text)
     with pytest.raises(DataError, match=told):
         embed_file(tmp_path / "p.fasta", tmp_path / "out.h5", official)

@@ -53,7 +53,7 @@ def test_files_read_back_bit_for_bit(static, tmp_path, name, read):
 
 
 @pytest.mark.parametrize("word", ["two words", "", "tab\there"])
-def test_words_that_the_formats_cannot_hold_are_told(tmp_path, word):
+def test_words_that_the_formats_cannot_hold_are_reported(tmp_path, word):
     static = StaticVectors([word], np.zeros((1, 2), dtype=np.float32))
     with pytest.raises(DataError, match="expected a word without spaces"):
         static.write(tmp_path / "v.txt")

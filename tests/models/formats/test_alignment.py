@@ -50,7 +50,7 @@ class Hostile:
         return (Path("hostile-was-here").touch, ())
 
 
-def test_wrong_matrices_are_told(official, tmp_path, matrix, monkeypatch):
+def test_wrong_matrices_are_reported(official, tmp_path, matrix, monkeypatch):
     monkeypatch.chdir(tmp_path)
     path = tmp_path / "best_mapping.pth"
     for content, told in [(matrix[:3], r"shape \(3, 16\)"), (matrix * np.nan, "of numbers")]:

@@ -118,7 +118,7 @@ def _two(state):
         (lambda s: [1, 2], "no biLM"),
     ],
 )
-def test_a_wrong_file_is_told_in_one_line(tmp_path, tiny_weights, change, message):
+def test_a_wrong_file_is_reported_in_one_line(tmp_path, tiny_weights, change, message):
     torch.save(change(allennlp_state(tiny_weights, MIXES)), tmp_path / "weights.th")
     with pytest.raises(ElmoError, match=message) as told:
         formats.read(tmp_path / "weights.th")

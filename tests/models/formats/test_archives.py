@@ -69,7 +69,7 @@ def test_the_weights_are_picked_by_their_layout_where_an_archive_has_several_fil
     assert same(formats.read(path), formats.read(official))
 
 
-def test_two_models_in_an_archive_are_told_by_name(official, tmp_path):
+def test_two_models_in_an_archive_are_reported_by_name(official, tmp_path):
     shutil.copytree(official.parent, tmp_path / "both" / "one")
     shutil.copytree(official.parent, tmp_path / "both" / "two")
     message = refused(pack(tmp_path / "both", tmp_path / "model.tar.gz"))
@@ -140,7 +140,7 @@ def test_a_link_in_a_zip_is_refused(official, tmp_path):
 
 
 @pytest.mark.parametrize("place", [0.02, 0.3, 0.6, 0.9])
-def test_a_damaged_tar_is_told(official, tmp_path, place):
+def test_a_damaged_tar_is_reported(official, tmp_path, place):
     path = pack(official.parent, tmp_path / "model.tar.gz")
     content = path.read_bytes()
     cut = int(place * len(content))
@@ -165,7 +165,7 @@ def test_options_may_be_elsewhere_in_an_archive(official, tmp_path, tiny_options
     assert same(formats.read(pack(folder, tmp_path / "model.zip")), formats.read(official))
 
 
-def test_info_tells_the_archive(official, tmp_path):
+def test_info_shows_the_archive(official, tmp_path):
     from elmo.models.describe import describe
 
     path = pack(official.parent, tmp_path / "model.tar.gz")
@@ -174,7 +174,7 @@ def test_info_tells_the_archive(official, tmp_path):
     assert found["bytes"] == path.stat().st_size
 
 
-def test_a_member_that_is_missing_bytes_is_told(tmp_path, tiny_options, tiny_weights):
+def test_a_member_that_is_missing_bytes_is_reported(tmp_path, tiny_options, tiny_weights):
     folder = write_files(tmp_path / "official", tiny_options, tiny_weights).parent
     content = gzip.decompress(pack(folder, tmp_path / "model.tar.gz").read_bytes())
     (tmp_path / "model.tar").write_bytes(content[: len(content) // 2])

@@ -181,11 +181,11 @@ def test_opening_a_model_does_not_load_torch_s_compiler(bilm, tmp_path):
 # What is refused.
 
 
-def test_a_missing_file_is_told(tmp_path):
+def test_a_missing_file_is_reported(tmp_path):
     assert "weights.hdf5: no such file" in refused(tmp_path / "weights.hdf5")
 
 
-def test_missing_options_are_told(official):
+def test_missing_options_are_reported(official):
     official.with_name("options.json").unlink()
     assert "no options.json beside it" in refused(official)
     given_options = official.with_name("mine.json")
@@ -193,7 +193,7 @@ def test_missing_options_are_told(official):
 
 
 @pytest.mark.parametrize("n_bytes", [0, 100, 5_000, 40_000])
-def test_a_truncated_file_is_told(official, n_bytes):
+def test_a_truncated_file_is_reported(official, n_bytes):
     official.write_bytes(official.read_bytes()[:n_bytes])
     assert "weights.hdf5: not a complete HDF5 file" in refused(official)
 
@@ -222,7 +222,7 @@ def tiny_options_of(weights):
     return TINY_OPTIONS
 
 
-def test_a_wrong_shape_is_told_with_its_tensor_what_is_there_and_what_should_be(
+def test_a_wrong_shape_is_reported_with_its_tensor_what_is_there_and_what_should_be(
     tmp_path, tiny_options, tiny_weights
 ):
     weights = {**tiny_weights, "CNN_proj/W_proj": np.zeros((20, 7), np.float32)}
@@ -230,13 +230,13 @@ def test_a_wrong_shape_is_told_with_its_tensor_what_is_there_and_what_should_be(
     assert "CNN_proj/W_proj has shape (20, 7), expected (20, 8)" in message
 
 
-def test_a_missing_tensor_is_told_with_its_shape(tmp_path, tiny_options, tiny_weights):
+def test_a_missing_tensor_is_reported_with_its_shape(tmp_path, tiny_options, tiny_weights):
     weights = {k: v for k, v in tiny_weights.items() if k != f"{CELL}/B"}
     message = refused(write_files(tmp_path / "model", tiny_options, weights))
     assert f"{CELL}/B is missing, expected shape (64,)" in message
 
 
-def test_a_tensor_of_no_model_is_told_but_a_softmax_or_a_cache_is_let_be(
+def test_a_tensor_of_no_model_is_reported_but_a_softmax_or_a_cache_is_ignored(
     tmp_path, tiny_options, tiny_weights
 ):
     extra = np.zeros((2, 3), np.float32)
@@ -260,7 +260,7 @@ def test_a_tensor_of_no_model_is_told_but_a_softmax_or_a_cache_is_let_be(
         ("char_cnn", "embedding", {"dim": 5}, "char_embed has shape (261, 4), expected (261, 5)"),
     ],
 )
-def test_options_that_contradict_the_weights_are_told(
+def test_options_that_contradict_the_weights_are_reported(
     tmp_path, tiny_options, tiny_weights, group, key, value, told
 ):
     tiny_options[group][key] = value
@@ -283,7 +283,7 @@ def test_options_that_contradict_the_weights_are_told(
         ("lstm", {"dim": -1}, "dim is -1, expected int > 0"),
     ],
 )
-def test_wrong_options_are_told_by_key(official, tiny_options, group, change, told):
+def test_wrong_options_are_reported_by_key(official, tiny_options, group, change, told):
     tiny_options[group].update(change)
     official.with_name("options.json").write_text(json.dumps(tiny_options))
     message = refused(official, kind=ConfigError)
@@ -292,7 +292,7 @@ def test_wrong_options_are_told_by_key(official, tiny_options, group, change, to
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "3", '{"lstm": {}}', '{"char_cnn": {}}', "\xff"])
-def test_options_that_are_none_are_told(official, text):
+def test_options_that_are_none_are_reported(official, text):
     official.with_name("options.json").write_bytes(text.encode("latin-1"))
     assert "options.json" in refused(official, kind=ElmoError)
 
@@ -318,7 +318,7 @@ def test_a_zip_that_points_out_of_itself_is_refused(official, tmp_path, name):
         (["a/weights.hdf5", "b/weights.hdf5", "options.json"], "2 models inside"),
     ],
 )
-def test_a_zip_without_one_model_is_told(official, tmp_path, members, told):
+def test_a_zip_without_one_model_is_reported(official, tmp_path, members, told):
     path = tmp_path / "model.zip"
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("README", "")
@@ -328,7 +328,7 @@ def test_a_zip_without_one_model_is_told(official, tmp_path, members, told):
 
 
 @pytest.mark.parametrize("place", [0.02, 0.3, 0.6])
-def test_a_damaged_zip_is_told(official, tmp_path, place):
+def test_a_damaged_zip_is_reported(official, tmp_path, place):
     path = tmp_path / "model.zip"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.write(official, "weights.hdf5")
@@ -342,7 +342,7 @@ def test_a_damaged_zip_is_told(official, tmp_path, place):
     assert "model.zip: not a model" in refused(path)
 
 
-def test_a_folder_that_is_no_model_is_told(tmp_path):
+def test_a_folder_that_is_no_model_is_reported(tmp_path):
     (tmp_path / "notes.txt").write_text("hello")
     assert "not a model folder" in refused(tmp_path)
     with h5py.File(tmp_path / "vectors.h5", "w") as file:
@@ -358,7 +358,7 @@ def test_a_folder_with_a_cache_of_vectors_beside_the_weights_is_a_model(official
     assert formats.read(official.parent).bilm.config.lstm.dim == 16
 
 
-def test_a_file_that_is_no_model_is_told(tmp_path):
+def test_a_file_that_is_no_model_is_reported(tmp_path):
     (tmp_path / "model.txt").write_text("hello")
     assert "model.txt: not a model" in refused(tmp_path / "model.txt")
 

@@ -262,7 +262,7 @@ def test_no_damage_to_a_pickle_gives_anything_but_tensors_or_one_line(
     assert "\n" not in message
 
 
-def test_a_duplicate_or_blank_word_of_our_own_folder_is_told(scoring_model, tmp_path):
+def test_a_duplicate_or_blank_word_of_our_own_folder_is_reported(scoring_model, tmp_path):
     folder = shutil.copytree(scoring_model, tmp_path / "model")
     lines = (folder / "vocab.txt").read_text(encoding="utf-8").split("\n")
     for change, told in [

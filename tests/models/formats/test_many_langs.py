@@ -117,7 +117,7 @@ def test_text_never_spells_a_marker(folder, text):
     assert spelled not in markers
 
 
-def test_a_long_word_is_cut_by_characters_and_told(folder):
+def test_a_long_word_is_cut_by_characters_and_reported(folder):
     elmo = Elmo.load(folder)
     with pytest.warns(UserWarning, match="1 words are longer than 18 characters"):
         cut = elmo.embed_tokens([["東京" * 12]])[0].layers
@@ -237,7 +237,7 @@ def _change(group, **values):
         (_change("token_embedder", activation="gelu"), "activation is 'gelu'"),
     ],
 )
-def test_a_broken_folder_is_told_in_one_line(folder, harm, message):
+def test_a_broken_folder_is_reported_in_one_line(folder, harm, message):
     harm(folder)
     with pytest.raises(ElmoError, match=message) as told:
         Elmo.load(folder)

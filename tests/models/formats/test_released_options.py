@@ -34,7 +34,9 @@ def test_null_characters_mean_a_model_of_words(tmp_path):
         ("char_cnn", "zzz", "unknown key 'zzz' is ignored .expected filters"),
     ],
 )
-def test_unknown_keys_are_told_and_ignored(tmp_path, tiny_options, tiny_weights, group, key, told):
+def test_unknown_keys_are_reported_and_ignored(
+    tmp_path, tiny_options, tiny_weights, group, key, told
+):
     tiny_options[group][key] = 8
     path = write_files(tmp_path / "model", tiny_options, tiny_weights)
     with pytest.warns(UserWarning, match=told):
@@ -79,7 +81,7 @@ def test_options_by_their_other_name_are_found(official):
     assert formats.find(official).options.name == "options262.json"
 
 
-def test_of_an_hdf5_and_a_checkpoint_the_hdf5_is_read_and_that_is_told():
+def test_of_an_hdf5_and_a_checkpoint_the_hdf5_is_read_and_that_is_reported():
     source = formats.find(TRAINED / "characters")
     assert source.kind == "official"
     with pytest.warns(UserWarning, match=r"weights\.hdf5 is read; the checkpoint model\.ckpt-4"):

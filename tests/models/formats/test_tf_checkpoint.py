@@ -105,7 +105,7 @@ def test_the_last_checkpoint_is_taken_whatever_the_path_of_the_machine_that_wrot
         Elmo.load(folder)
 
 
-def test_without_a_vocabulary_the_softmax_is_left_out_and_that_is_told(folder, tmp_path):
+def test_without_a_vocabulary_the_softmax_is_left_out_and_that_is_reported(folder, tmp_path):
     (folder / "vocab.txt").rename(tmp_path / "words.txt")
     with pytest.warns(UserWarning, match="its softmax is not read"):
         assert Elmo.load(folder).model.head is None
@@ -154,7 +154,7 @@ def _cut(name, n_bytes):
         ),
     ],
 )
-def test_a_broken_checkpoint_is_told_in_one_line(folder, harm, message):
+def test_a_broken_checkpoint_is_reported_in_one_line(folder, harm, message):
     harm(folder)
     with pytest.raises(ElmoError, match=message) as told:
         Elmo.load(folder / "model.ckpt-4")

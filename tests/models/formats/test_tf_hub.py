@@ -73,7 +73,7 @@ def test_info_says_what_was_assumed(tmp_path, tiny_weights, capsys):
     assert found["mixes"] == ["aggregation"]
 
 
-def test_a_module_of_something_else_is_told(tmp_path, tiny_weights):
+def test_a_module_of_something_else_is_reported(tmp_path, tiny_weights):
     weights = {path: values for path, values in tiny_weights.items() if "CNN" in path}
     folder = write_tf_hub(tmp_path / "module", weights)
     with pytest.raises(CheckpointError, match="expected those of an ELMo model"):

@@ -63,7 +63,7 @@ def test_the_golden_cache_has_the_vectors_of_its_model(shared):
     np.testing.assert_allclose(found.vectors, expected.vectors, atol=1e-6)
 
 
-def test_a_cache_without_its_vocabulary_is_told(tmp_path, table):
+def test_a_cache_without_its_vocabulary_is_reported(tmp_path, table):
     path = write_cache(tmp_path / "cache", WORDS[:2], table)
     with pytest.raises(CheckpointError, match=r"vocab\.txt: 3 rows, expected 2"):
         Elmo.load(path)

@@ -94,6 +94,6 @@ def test_a_packed_vocabulary_is_read(tmp_path):
         ([""], r"vocab\.txt:1: a blank line"),
     ],
 )
-def test_a_wrong_list_is_told_with_the_line(tmp_path, lines, message):
+def test_a_wrong_list_is_reported_with_the_line(tmp_path, lines, message):
     with pytest.raises(DataError, match=message):
         read_word_list(write_vocabulary(tmp_path / "vocab.txt", lines))

@@ -43,7 +43,7 @@ def test_a_broken_line_is_named(tmp_path, line):
         read_examples(tmp_path / "s.xz")
 
 
-def test_the_shipped_sentences_are_whole_and_have_their_license():
+def test_the_shipped_sentences_are_complete_and_have_their_license():
     examples = read_examples()
     assert len(examples) > 38_000
     assert SENTENCES.stat().st_size < 1_000_000

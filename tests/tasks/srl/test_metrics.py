@@ -14,7 +14,7 @@ def test_a_continued_argument_is_one_argument():
     assert found == [(((0, 2), (5, 6), (7, 8)), "ARG1"), (((3, 4),), "ARG0")]
 
 
-def test_a_continuation_goes_on_with_the_last_of_its_role():
+def test_a_continuation_belongs_to_the_last_argument_of_its_role():
     found = read_arguments(labels("B-ARG1 B-ARG1 B-V B-C-ARG1"))
     assert found == [(((0, 1),), "ARG1"), (((1, 2), (3, 4)), "ARG1")]
 

@@ -180,7 +180,7 @@ if __name__ == "__main__":
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs /proc, to see other processes")
-def test_workers_end_with_the_process_that_started_them_and_others_go_on(
+def test_workers_end_with_the_process_that_started_them_and_others_continue(
     corpus, official, tmp_path
 ):
     (tmp_path / "run.py").write_text(RUN)
@@ -214,7 +214,7 @@ def children(pid):
     return [int(child) for child in found]
 
 
-def test_a_killed_worker_is_told_of(corpus, official, tmp_path, monkeypatch):
+def test_a_killed_worker_is_reported(corpus, official, tmp_path, monkeypatch):
     write(corpus / "more.txt", LINES * 25)
     killed = []
 
@@ -303,7 +303,7 @@ def test_two_runs_do_not_write_to_one_folder(corpus, official, tmp_path):
         embed_corpus(corpus, tmp_path / "out", official)
 
 
-def test_disk_use_is_told_and_a_full_disk_refused_before_anything_is_written(
+def test_disk_use_is_reported_and_a_full_disk_refused_before_anything_is_written(
     corpus, official, tmp_path, monkeypatch, caplog
 ):
     usage = namedtuple("usage", "free")
@@ -314,7 +314,7 @@ def test_disk_use_is_told_and_a_full_disk_refused_before_anything_is_written(
     assert not (tmp_path / "out").exists()
 
 
-def test_speed_and_the_time_left_are_told_where_there_is_no_terminal(
+def test_speed_and_the_time_left_are_reported_where_there_is_no_terminal(
     corpus, official, tmp_path, monkeypatch, caplog
 ):
     monkeypatch.setattr("elmo.vectors.corpus.embed.LOG_SECONDS", 0)

@@ -58,7 +58,7 @@ def embed(corpus, out, model, address, env):
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="starts a cluster")
-def test_a_cluster_is_joined_with_its_token_and_the_lack_of_one_is_told(
+def test_a_cluster_is_joined_with_its_token_and_the_lack_of_one_is_reported(
     cluster, official, tmp_path
 ):
     write(tmp_path / "corpus" / "a.txt", LINES)

@@ -22,14 +22,14 @@ HEADERS = ("parallel.h", "matrix.h", "pointwise.h", "lstm.h")
 FLAGS = ("-std=c++17", "-O3", "-shared", "-fPIC", "-pthread")
 BUILD_SECONDS = 120  # it takes three; a compiler that hangs must not hang the caller
 
-# What a wheel ships for each machine: name of the variant and compiler flags. On x86-64 the names
-# end with the level that `elmo_cpu_level` gives.
+# What a wheel ships for each machine: name of the variant and compiler flags. Those of x86-64
+# are in the order of the levels that `elmo_cpu_level` gives, from 2.
 VARIANTS = {
     "x86_64": {
-        "x86-64-2": ("-march=x86-64-v2",),
-        "x86-64-3": ("-march=x86-64-v3",),
-        "x86-64-4": ("-march=x86-64-v4",),
-        "x86-64-5": ("-march=x86-64-v4", "-mavx512bf16"),
+        "x86-64-v2": ("-march=x86-64-v2",),
+        "x86-64-v3": ("-march=x86-64-v3",),
+        "x86-64-v4": ("-march=x86-64-v4",),
+        "x86-64-v4-bf16": ("-march=x86-64-v4", "-mavx512bf16"),
     },
     "aarch64": {"aarch64": ("-march=armv8-a",)},
     "arm64": {"arm64": ("-mcpu=apple-m1",)},

@@ -24,6 +24,7 @@ from elmo.network.kernels.build import (
     FLAGS,
     HEADERS,
     SOURCES,
+    VARIANTS,
     BuildError,
     compile_native,
     find_compiler,
@@ -62,10 +63,11 @@ def _open_prebuilt() -> OpenLibrary | None:
     by_name = {path.stem: path for path in PREBUILT.glob("*.so")}
     name = platform.machine()
     if name == "x86_64":
-        if "x86-64-2" not in by_name:
+        variants = list(VARIANTS[name])
+        if variants[0] not in by_name:
             return None
-        level = int(ctypes.CDLL(str(by_name["x86-64-2"])).elmo_cpu_level())
-        name = next(n for k in range(level, 1, -1) if (n := f"x86-64-{k}") in by_name)
+        level = int(ctypes.CDLL(str(by_name[variants[0]])).elmo_cpu_level())
+        name = next(each for each in reversed(variants[: level - 1]) if each in by_name)
     if name not in by_name:
         return None
     return OpenLibrary(ctypes.CDLL(str(by_name[name])), f"prebuilt {name}")
