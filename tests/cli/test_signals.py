@@ -94,3 +94,45 @@ def test_workers_end_with_a_parent_that_alone_gets_the_signal(tmp_path, official
     names = [path.name for path in out.iterdir()]
     assert 0 < len(names) < 300
     assert not [name for name in names if is_temporary(name)]
+
+
+@pytest.mark.parametrize("number", CODES)
+def test_a_signal_within_a_callback_of_a_weak_reference_is_not_lost(number):
+    script = f"""
+import os, sys, time, weakref
+from elmo.cli.signals import INTERRUPTED, ended_by_signals
+
+class Freed: pass
+
+freed = Freed()
+reference = weakref.ref(freed, lambda _: os.kill(os.getpid(), {int(number)}))
+try:
+    with ended_by_signals():
+        del freed
+        while True:
+            time.sleep(1)
+except KeyboardInterrupt:
+    sys.exit(INTERRUPTED)
+"""
+    done = subprocess.run([sys.executable, "-c", script], stderr=subprocess.DEVNULL, check=False)
+    assert done.returncode == CODES[number]
+
+
+def test_a_signal_does_not_interrupt_the_removal_of_what_is_unfinished(tmp_path):
+    script = f"""
+import os, signal, time
+from pathlib import Path
+from elmo.cli.signals import SECONDS_UNTIL_RAISED_AGAIN, ended_by_signals
+
+with ended_by_signals():
+    try:
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(60)
+    finally:
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(2 * SECONDS_UNTIL_RAISED_AGAIN)
+        Path({str(tmp_path / "removed")!r}).touch()
+"""
+    done = subprocess.run([sys.executable, "-c", script], check=False)
+    assert done.returncode == CODES[signal.SIGTERM]
+    assert (tmp_path / "removed").exists()

@@ -7,19 +7,16 @@ the command, so that `elmo --help` is fast.
 
 import logging
 import os
-import signal
 import sys
-import threading
 import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from importlib import import_module
-from types import FrameType
 from typing import NoReturn, TextIO
 
 import click
 
 from elmo import __version__
+from elmo.cli.signals import INTERRUPTED, ended_by_signals
 from elmo.errors import ElmoError
 
 VERBS = (
@@ -40,7 +37,6 @@ VERBS = (
     "models",
     "download",
 )
-INTERRUPTED, TERMINATED = 130, 143  # what a shell gives for Ctrl-C and SIGTERM
 
 
 class Verbs(click.Group):
@@ -83,7 +79,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     logging.basicConfig(format="%(message)s", level=logging.INFO, stream=sys.stderr)
     warnings.showwarning = _show_warning
     try:
-        with _ended_by_sigterm():
+        with ended_by_signals():
             sys.exit(cli.main(arguments, prog_name="elmo", standalone_mode=False))
     except click.Abort:
         sys.exit(INTERRUPTED)
@@ -119,23 +115,6 @@ def _drop_output() -> None:
         sys.stdout.flush()
     except OSError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-@contextmanager
-def _ended_by_sigterm() -> Iterator[None]:
-    """Exit at SIGTERM by an exception, so that all that is unfinished is removed."""
-
-    def end(number: int, frame: FrameType | None) -> NoReturn:
-        sys.exit(TERMINATED)
-
-    if threading.current_thread() is not threading.main_thread():
-        yield  # only the main thread may set signal handlers
-        return
-    before = signal.signal(signal.SIGTERM, end)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def _show_warning(

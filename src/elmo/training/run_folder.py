@@ -50,9 +50,11 @@ class RunFolder:
             self.path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise WriteError(f"{self.path}: cannot be written ({error.strerror})") from error
-        self.check(identity, config_kind)
+        if not self._record.exists():
+            self._check_unused()
         with exclusive(self.path / LOCK):
             recover(self.path)
+            self.check(identity, config_kind)
             if not self._record.exists():
                 write_json(self._record, identity | _environment(), durable=True)
             yield

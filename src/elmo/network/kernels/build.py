@@ -24,7 +24,7 @@ BUILD_SECONDS = 120  # it takes three; a compiler that hangs must not hang the c
 
 # What a wheel ships for each machine: name of the variant and compiler flags. Those of x86-64
 # are in the order of the levels that `elmo_cpu_level` gives, from 2.
-VARIANTS = {
+VARIANTS: dict[str, dict[str, tuple[str, ...]]] = {
     "x86_64": {
         "x86-64-v2": ("-march=x86-64-v2",),
         "x86-64-v3": ("-march=x86-64-v3",),
