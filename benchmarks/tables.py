@@ -13,7 +13,10 @@ from typing import Any
 
 from benchmarks.measured import RESULTS, ROOT, Rate, load
 
-PAGES = (ROOT / "README.md", ROOT / "docs" / "benchmarks.md", ROOT / "docs" / "pretraining.md")
+PAGES = (
+    ROOT / "README.md",
+    *(ROOT / "docs" / f"{name}.md" for name in ("benchmarks", "decisions", "pretraining")),
+)
 BLOCK = re.compile(r"(<!-- measured: ([\w-]+) -->)(.*?)(<!-- end -->)", re.DOTALL)
 BLOCKS: dict[str, Callable[[], str]] = {}
 
@@ -271,6 +274,17 @@ def training_parts() -> str:
 def training_rate() -> str:
     """For the table of machines."""
     return f"{_training_rates()['ours'].median:,.0f}"
+
+
+@block
+def word_maps() -> str:
+    """Neighbors on maps, for the decisions."""
+    found = load(RESULTS / "word_maps.json")
+    kept = ", ".join(
+        f"{name} {each['trustworthiness']:.3f} ({each['seconds']:.0f} s)"
+        for name, each in found["maps"].items()
+    )
+    return f"{found['rows']:,} words in context: {kept}"
 
 
 @block

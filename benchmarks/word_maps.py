@@ -1,13 +1,15 @@
 """How well maps of words in context keep neighbors: PCA, t-SNE and, if installed, UMAP.
 
-usage: python -m benchmarks.word_maps [--rows 5000] [--model english]
+usage: python -m benchmarks.word_maps [--rows 5000] [--model english] [--json FILE]
 Embeds every 50th sentence of WordNet's examples (top layer) and prints, for each projection to two
 dimensions, the CPU seconds and the trustworthiness: 1 if the ten neighbors on the map are so too.
 """
 
 import argparse
+import json
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,6 +17,7 @@ from numpy.typing import NDArray
 from sklearn.decomposition import PCA
 from sklearn.manifold import TSNE, trustworthiness
 
+from benchmarks.environment import describe_environment
 from elmo import Elmo
 from elmo.search.examples import default_sentences
 
@@ -47,14 +50,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=5000)
     parser.add_argument("--model", default="english")
+    parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
+    maps = {}
     vectors = embed(arguments.model, arguments.rows)
     for name, project in projections().items():
         started_at = time.process_time()
         places = project(vectors)
         seconds = time.process_time() - started_at
         kept = trustworthiness(vectors[::5], places[::5], n_neighbors=10, metric="cosine")
-        print(f"{name:6} {seconds:7.1f} s  trustworthiness {kept:.3f}")
+        print(f"{name:6} {seconds:7.1f} s  trustworthiness {kept:.3f}", flush=True)
+        maps[name] = {"seconds": seconds, "trustworthiness": float(kept)}
+    if arguments.json is not None:
+        report = {"rows": len(vectors), "environment": describe_environment(), "maps": maps}
+        arguments.json.write_text(json.dumps(report, indent=1) + "\n")
 
 
 if __name__ == "__main__":
