@@ -16,7 +16,6 @@ prints what the file holds as Markdown.
 import argparse
 import json
 import os
-import platform
 import statistics
 import subprocess
 import sys
@@ -27,6 +26,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
+
+from benchmarks.environment import describe_environment
 
 CONFIG = Path("configs/trials/640-160.toml")
 # What all trials share beside their config.
@@ -165,7 +166,7 @@ def _run(options: argparse.Namespace, name: str, seconds: float) -> dict[str, An
     texts = dict(each.split("=", 1) for each in options.heldout)
     return {
         "settings": [*COMMON, *trial.sets],
-        "commit": _commit(),
+        "commit": describe_environment()["commit"],
         "tokens_per_second": n_tokens / seconds,
         "steps": n_steps,
         "tokens": n_steps * n_tokens,
@@ -205,27 +206,11 @@ def _elmo(arguments: Sequence[str]) -> str:
     return done.stdout
 
 
-def _describe_machine() -> dict[str, Any]:
-    with open("/proc/cpuinfo", encoding="utf-8") as lines:
-        flags = next(line for line in lines if line.startswith("flags")).split()
-    wanted = ("avx2", "avx512f", "avx512_bf16", "amx_bf16")
-    return {
-        "cpu": f"{platform.machine()}, {' '.join(flag for flag in wanted if flag in flags)}",
-        "threads": 1,
-        "torch": torch.__version__,
-    }
-
-
-def _commit() -> str:
-    command = ["git", "describe", "--always", "--dirty"]
-    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
-
-
 def _read(path: Path) -> dict[str, Any]:
     if path.exists():
         known: dict[str, Any] = json.loads(path.read_text())
         return known
-    return {"machine": _describe_machine(), "seconds_of_a_step": {}, "trials": {}}
+    return {"machine": describe_environment(), "seconds_of_a_step": {}, "trials": {}}
 
 
 def _add(path: Path, place: Sequence[str], name: str, value: object) -> None:
