@@ -1,7 +1,7 @@
 """Ctrl-C and SIGTERM end a verb by an exception, so that all that is unfinished is removed.
 
-Python ignores an exception within the callback of a weak reference, and with it the signal. So the
-exception is raised again after a while, unless it is being handled.
+Python ignores an exception within the callback of a weak reference or `__del__`, and with it the
+signal. It reports such exceptions to `sys.unraisablehook`, so the signal is sent again there.
 """
 
 import signal
@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from types import FrameType
 
 INTERRUPTED, TERMINATED = 130, 143  # what a shell gives for Ctrl-C and SIGTERM
-SECONDS_UNTIL_RAISED_AGAIN = 0.5
+SECONDS_UNTIL_SENT_AGAIN = 0.001  # the callback should have ended by then
 
 
 @contextmanager
@@ -28,8 +28,13 @@ def ended_by_signals() -> Iterator[None]:
         if number == signal.SIGINT:
             ending = KeyboardInterrupt()
         if not _is_handled(ending):
-            _set_timer(SECONDS_UNTIL_RAISED_AGAIN)
             raise ending
+
+    def send_again(ignored: "sys.UnraisableHookArgs") -> None:
+        if ignored.exc_value is ending:
+            _set_timer(SECONDS_UNTIL_SENT_AGAIN)
+        else:
+            hook_before(ignored)
 
     numbers = [signal.SIGTERM]
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # else it is ignored
@@ -37,10 +42,12 @@ def ended_by_signals() -> Iterator[None]:
     if hasattr(signal, "SIGALRM"):  # not on Windows
         numbers.append(signal.SIGALRM)
     before = {number: signal.signal(number, end) for number in numbers}
+    hook_before, sys.unraisablehook = sys.unraisablehook, send_again
     try:
         yield
     finally:
         _set_timer(0.0)
+        sys.unraisablehook = hook_before
         for number, handler in before.items():
             signal.signal(number, handler)
 

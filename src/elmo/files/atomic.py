@@ -130,11 +130,11 @@ def _write_error(path: Path, error: OSError) -> WriteError:
 def _marked_as_used(temporary: Path) -> Iterator[None]:
     """Hold a lock that shows other writers that this one is alive."""
     lock = FileLock(temporary.with_suffix(LOCK_SUFFIX), thread_local=False)
-    # On a file system without locks the name is unique still; leftovers are never removed there.
-    if temporary.parent.is_dir():  # filelock would make it
-        with suppress(OSError):
-            lock.acquire(timeout=LOCK_SECONDS, poll_interval=0.01)
     try:
+        # On a file system without locks the name is still unique; leftovers are never removed.
+        if temporary.parent.is_dir():  # filelock would make it
+            with suppress(OSError):
+                lock.acquire(timeout=LOCK_SECONDS, poll_interval=0.01)
         yield
     finally:
         lock.release()
