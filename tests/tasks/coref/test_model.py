@@ -94,7 +94,7 @@ def plain_score(model, vectors, i, j, speakers, genre):
     mention = [plain_layers(model.mention, vectors[k]) for k in (i, j)]
     coarse = model.coarse(vectors[i]) @ vectors[j]
     bucket = max(k for k, least in enumerate(DISTANCES) if i - j >= least)
-    weight = torch.cat([model.anaphor.weight, model.antecedent.weight, model.likeness.weight], 1)
+    weight = torch.cat([model.anaphor.weight, model.antecedent.weight, model.similarity.weight], 1)
     joined = torch.cat([vectors[i], vectors[j], vectors[i] * vectors[j]])
     relation = 0 if None in speakers else 1 if speakers[0] == speakers[1] else 2
     features = (

@@ -19,15 +19,15 @@ def test_the_best_span_is_the_best_of_all(max_tokens):
         assert found == max(spans, key=lambda s: (start[row, s[0]] + end[row, s[1]]).item())
 
 
-def test_likeness_is_a_weighted_sum_of_both_and_their_product():
+def test_similarity_is_a_weighted_sum_of_both_and_their_product():
     torch.manual_seed(1)
-    likeness = Trilinear(4)
+    similarity = Trilinear(4)
     first, second = torch.randn(2, 3, 4), torch.randn(2, 5, 4)
-    found = likeness(first, second)
-    weights = torch.cat([likeness.of_first.weight[0], likeness.of_second.weight[0]])
+    found = similarity(first, second)
+    weights = torch.cat([similarity.of_first.weight[0], similarity.of_second.weight[0]])
     for b, t, q in [(0, 0, 0), (1, 2, 4), (0, 1, 3)]:
         one, other = first[b, t], second[b, q]
-        slow = weights @ torch.cat([one, other]) + likeness.of_both @ (one * other)
+        slow = weights @ torch.cat([one, other]) + similarity.of_both @ (one * other)
         torch.testing.assert_close(found[b, t, q], slow)
 
 

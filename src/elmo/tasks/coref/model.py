@@ -154,7 +154,7 @@ class SpanRanker(TaskModel[Document, Clusters]):
         self.coarse = nn.Linear(hidden, hidden, bias=False)
         self.anaphor = nn.Linear(hidden, hidden)
         self.antecedent = nn.Linear(hidden, hidden, bias=False)
-        self.likeness = nn.Linear(hidden, hidden, bias=False)
+        self.similarity = nn.Linear(hidden, hidden, bias=False)
         self.distance = nn.Embedding(len(DISTANCES), hidden)
         self.speaker = nn.Embedding(3, hidden)  # unknown, the same, another
         self.genre = nn.Embedding(1 + len(genres), hidden)  # 0: unknown
@@ -290,7 +290,7 @@ class SpanRanker(TaskModel[Document, Clusters]):
         hidden = (
             self.anaphor(vectors[rows])[:, None]
             + self.antecedent(vectors)[antecedents]
-            + self.likeness(vectors[rows][:, None] * vectors[antecedents])
+            + self.similarity(vectors[rows][:, None] * vectors[antecedents])
             + self.distance(distances)
             + self.speaker(speakers)
             + self.genre(kept.genre)
