@@ -1,7 +1,9 @@
 """The order of the queue, and the thread that runs the model."""
 
 import asyncio
+import random
 import threading
+from collections import defaultdict
 
 import pytest
 from hypothesis import given
@@ -48,6 +50,38 @@ def test_a_long_job_is_served_though_short_ones_keep_coming():
         queue.add(job(f"more{number}.", 10))
         served += names(queue.take(20))
     assert [name for name in served if name.startswith("long")] == [f"long{k}" for k in range(5)]
+
+
+def test_a_job_that_has_waited_longer_gets_a_larger_share():
+    clock = iter([0, 10, 10])
+    queue = FairQueue(lambda: next(clock))
+    queue.add(job("old", *[10] * 20))
+    queue.add(job("new", *[10] * 20))
+    taken = names(queue.take(70))
+    assert [sum(name.startswith(kind) for name in taken) for kind in ("old", "new")] == [6, 1]
+
+
+def test_under_constant_load_long_jobs_end_in_time_and_short_ones_do_not_wait():
+    rng = random.Random(1)
+    seconds = 0.0
+    queue = FairQueue(lambda: seconds)
+    latencies = defaultdict(list)
+
+    def add():
+        n_items, cost = rng.choice([(1, 1), (1, 9)] * 7 + [(8, 1), (8, 9)] * 2 + [(60, 9)])
+        queue.add(job("x", *[17 * cost] * n_items))
+
+    for _ in range(80):
+        add()
+    while seconds < 120:
+        batch = queue.take(2_000)
+        seconds += sum(one.costs[number] for one, number in batch) / 22_000
+        for one, number in batch:
+            if number == len(one.items) - 1:
+                latencies[len(one.items)].append(seconds - one.arrived_at)
+                add()
+    assert max(latencies[60]) < 30
+    assert max(latencies[1]) < 0.5
 
 
 def test_a_piece_larger_than_a_batch_runs_alone():

@@ -8,6 +8,7 @@ import asyncio
 import heapq
 import logging
 import threading
+import time
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import Future
@@ -24,6 +25,7 @@ from elmo.serve.middleware import RequestError
 
 # Called after each batch with its numbers of jobs and tokens.
 Observer = Callable[[int, int], None]
+SECONDS_PER_WEIGHT = 2.0  # a job that has waited so long gets twice the share of a new one
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,7 @@ class Job:
     lengths: Sequence[int]
     costs: Sequence[float]
     answer: "Future[list[Any]]" = field(default_factory=Future)
+    arrived_at: float = 0.0
     n_taken: int = 0
     results: dict[int, Any] = field(default_factory=dict)
 
@@ -61,22 +64,27 @@ class Job:
 class FairQueue:
     """Waiting jobs, served by weighted fair queueing.
 
-    Virtual time advances by c / m when items of cost c are taken while m jobs wait. A job is due
-    at the virtual time of its next item, counted from its arrival. So a short job overtakes the
-    rest of a long one, and no job starves.
+    Virtual time advances by c / w when items of cost c are taken while jobs of total weight w wait.
+    A job is due at the virtual time of its next item, counted from its arrival. So a short job
+    overtakes the rest of a long one, and no job starves. The weight of a job grows with the time it
+    has waited: with equal shares, constant load would keep long jobs beyond their timeout.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
         self._waiting: list[tuple[float, int, Job]] = []
         self._now = 0.0
         self._arrivals = count()
 
     def add(self, job: Job) -> None:
+        job.arrived_at = self._clock()
         heapq.heappush(self._waiting, (self._now, next(self._arrivals), job))
 
     def take(self, max_cost: float) -> list[tuple[Job, int]]:
         """The next items, up to a total cost, but at least one item if any job waits."""
         taken: list[tuple[Job, int]] = []
+        seconds = self._clock()
+        total = sum(_weight(job, seconds) for _, _, job in self._waiting)
         while self._waiting:
             due, arrival, job = self._waiting[0]
             if job.is_over():
@@ -88,8 +96,9 @@ class FairQueue:
             taken.append((job, job.n_taken))
             max_cost -= cost
             job.n_taken += 1
-            self._now = max(due, self._now + cost / len(self._waiting))
-            heapq.heapreplace(self._waiting, (due + cost, arrival, job))
+            self._now = max(due, self._now + cost / total)
+            due += cost / _weight(job, seconds)
+            heapq.heapreplace(self._waiting, (due, arrival, job))
         return taken
 
     def drain(self) -> list[Job]:
@@ -97,6 +106,10 @@ class FairQueue:
         jobs = [job for _, _, job in self._waiting if not job.is_over()]
         self._waiting = []
         return jobs
+
+
+def _weight(job: Job, seconds: float) -> float:
+    return 1 + (seconds - job.arrived_at) / SECONDS_PER_WEIGHT
 
 
 class Batcher:
