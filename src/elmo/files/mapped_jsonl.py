@@ -13,14 +13,21 @@ from typing import Generic, TypeVar, overload
 
 import numpy as np
 
+from elmo.errors import DataError
+
 Value = TypeVar("Value")
 
 
 class MappedJsonLines(Sequence[Value], Generic[Value]):
     """The values that `mapped_jsonl_writer` wrote."""
 
-    def __init__(self, path: Path) -> None:
-        """Map the file; raises OSError or ValueError if it is incomplete."""
+    def __init__(self, path: Path, is_valid: Callable[[object], bool]) -> None:
+        """Map the file; raises OSError or ValueError if it is incomplete.
+
+        A value that is not JSON, or not valid, is a DataError when it is read.
+        """
+        self._path = path
+        self._is_valid = is_valid
         with path.open("rb") as file:
             self._text = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         # One more entry than there are lines: the end of the file.
@@ -44,7 +51,14 @@ class MappedJsonLines(Sequence[Value], Generic[Value]):
             return [self[k] for k in range(*number.indices(len(self)))]
         line = range(len(self))[number]  # negative numbers and IndexError as with a list
         start, stop = self._starts[line : line + 2].tolist()
-        value: Value = json.loads(self._text[start:stop])
+        try:
+            value: Value = json.loads(self._text[start:stop])
+        except (ValueError, RecursionError) as error:
+            raise DataError(
+                f"{self._path}: value {line} is not JSON, the file is damaged"
+            ) from error
+        if not self._is_valid(value):
+            raise DataError(f"{self._path}: value {line} is of another kind, the file is damaged")
         return value
 
 

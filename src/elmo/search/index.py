@@ -79,7 +79,7 @@ class WordIndex:
                 "build it again with this model"
             )
         try:
-            self.sentences: Sequence[list[str]] = MappedJsonLines(folder / SENTENCES)
+            self.sentences: Sequence[list[str]] = MappedJsonLines(folder / SENTENCES, _is_sentence)
             self._first_tokens = np.memmap(folder / FIRST_TOKENS, np.int64, "r").view(np.ndarray)
             self._words = IndexedWords.open(folder)
             self._vectors = IndexedVectors.open(folder, elmo.bilm.config)
@@ -234,6 +234,10 @@ def _by_decreasing(cosines: Array) -> Iterator[int]:
     others[first] = False
     places = np.flatnonzero(others)
     yield from places[np.argsort(-cosines[places], kind="stable")].tolist()
+
+
+def _is_sentence(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(token, str) for token in value)
 
 
 def _incomplete(folder: Path, error: Exception) -> CheckpointError:

@@ -38,7 +38,7 @@ class IndexedWords:
     @staticmethod
     def open(folder: Path) -> "IndexedWords":
         """Map a folder's files; raises OSError or ValueError if they are incomplete."""
-        spellings = MappedJsonLines[str](folder / SPELLINGS)
+        spellings = MappedJsonLines[str](folder / SPELLINGS, _is_word)
         rows, first_rows = (_open_numbers(folder / name) for name in (ROWS, FIRST_ROWS))
         if len(first_rows) != len(spellings) + 1 or first_rows[-1] != len(rows):
             raise ValueError(f"{len(spellings)} words in {SPELLINGS}, {len(rows)} rows in {ROWS}")
@@ -113,6 +113,10 @@ def _write_rows(folder: Path, place: Numbers, n_at_once: int) -> None:
         free[words] += counts
     rows.flush()
     word_of.flush()
+
+
+def _is_word(value: object) -> bool:
+    return isinstance(value, str)
 
 
 def _open_numbers(path: Path) -> Numbers:
