@@ -100,7 +100,7 @@ def read_parquet(path: StoragePath, fields: Fields, first_row: int = 0) -> Itera
             )
             for text, *key in islice(rows, n_skipped, None):
                 yield Record(text or "", *("" if each is None else str(each) for each in key))
-    except (OSError, pa.ArrowException) as error:
+    except (OSError, UnicodeDecodeError, pa.ArrowException) as error:
         raise DataError(
             f"{path.address}: cannot be read ({error}); expected a Parquet file"
         ) from error
