@@ -194,10 +194,31 @@ class Bench:
                 }
         return found
 
-    def ours(self, size: str, file: Path, environment: dict[str, str] | None = None) -> Worker:
+    def bfloat16(self) -> Section:
+        """The same models in float32 and bfloat16, in turns."""
+        found: Section = {}
+        for size, n_sentences in (("small", 400), ("original", 100)):
+            file, n_tokens = self.write("bfloat16.txt", self.sentences[:n_sentences])
+            with self.ours(size, file) as full, self.ours(size, file, dtype="bfloat16") as half:
+                jobs = {}
+                for dtype, ours in (("float32", full), ("bfloat16", half)):
+                    ours.run("embed")
+                    jobs[f"{dtype}, new words"] = partial(ours.seconds, "embed", is_cold=True)
+                    jobs[f"{dtype}, known words"] = partial(ours.seconds, "embed")
+                seconds = in_turns(jobs, self.n_rounds)
+            found[size] = {"n_tokens": n_tokens, "seconds": seconds}
+        return found
+
+    def ours(
+        self,
+        size: str,
+        file: Path,
+        environment: dict[str, str] | None = None,
+        dtype: str = "float32",
+    ) -> Worker:
         """This package, with a model of a size."""
         model = size if size == "english" else self.make_model(size)
-        return Worker(sys.executable, "elmo_worker.py", model, file, environment=environment)
+        return Worker(sys.executable, "elmo_worker.py", model, file, dtype, environment=environment)
 
     def theirs(self, size: str, file: Path) -> Worker:
         """AllenNLP, with the same model."""
@@ -252,7 +273,17 @@ def seconds_of(python: Path | str, program: str) -> float:
     return float(done.stdout.split()[-1])
 
 
-SECTIONS = ("small", "single", "original", "product", "start", "memory", "growth", "cost")
+SECTIONS = (
+    "small",
+    "single",
+    "original",
+    "product",
+    "start",
+    "memory",
+    "growth",
+    "cost",
+    "bfloat16",
+)
 
 
 def main() -> None:

@@ -117,6 +117,7 @@ def main() -> None:
         "Ray, 2 workers": (RayWorkers(n_workers=2), 1),
     }
     best: dict[str, Measured] = {}
+    before = conditions()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         shard_bytes = prepare(folder, given.text, given.size, given.tokens)
@@ -129,7 +130,7 @@ def main() -> None:
                     known.writing_tokens_per_second, found.writing_tokens_per_second
                 )
     base = best["1 process of 1 thread"].writing_tokens_per_second
-    print(f"{given.size}, {given.tokens:,} tokens, {conditions()['cpu']}")
+    print(f"{given.size}, {given.tokens:,} tokens, {before['cpu']}")
     print(f"{'':26}{'all':>12}{'writing':>12}  tokens/s")
     for measured in best.values():
         print(
@@ -140,7 +141,7 @@ def main() -> None:
     if given.json:
         rows = [asdict(measured) for measured in best.values()]
         found_all = {
-            "environment": conditions(),
+            "environment": before,
             "size": given.size,
             "tokens": given.tokens,
             "rows": rows,

@@ -9,6 +9,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from statistics import median
@@ -76,16 +77,33 @@ def in_turns(jobs: Mapping[str, Job], n_rounds: int) -> dict[str, list[float]]:
     return found
 
 
-def conditions(**more: str | int) -> dict[str, Any]:
+def conditions(**more: str | float) -> dict[str, Any]:
     """What a number depends on besides the code that is measured."""
     return {
         **describe_environment(),
         "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "n_cores": os.cpu_count(),
-        "load": [round(load, 2) for load in os.getloadavg()],
+        "busy_cores": busy_cores(),
         "kernels": kernels.describe(),
         **more,
     }
+
+
+def busy_cores(seconds: float = 1.0) -> float | None:
+    """How many cores other work uses while this process sleeps; None where Linux does not say."""
+    try:
+        before = _processor_times()
+        time.sleep(seconds)
+        spent = [now - then for now, then in zip(_processor_times(), before, strict=True)]
+    except OSError:
+        return None
+    idle = spent[3] + spent[4]  # the latter waits for a disk
+    return round((os.cpu_count() or 1) * (1 - idle / sum(spent)), 2)
+
+
+def _processor_times() -> list[int]:
+    """Of all cores: user, nice, system, idle, waiting, interrupts (2), taken by other machines."""
+    return [int(time) for time in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
 
 
 def version_in(python: Path, package: str) -> str:

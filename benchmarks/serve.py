@@ -1,9 +1,10 @@
 """Load test of the server on this machine: mixed requests of 64, 16 and one client.
 
-usage: python -m benchmarks.serve MODEL [--seconds 60] [--json OUT.json]
-One word in ten is new to the server. Prints requests, errors, tokens/s, p50 and p99 by size and by
-route, the server's memory, how far results are from the library's, and the slowest response of
-/health, alone and beside the requests that take the server longest.
+usage: python -m benchmarks.serve MODEL [--only RUN ...] [--seconds 60] [--json FILE]
+One word in ten is new to the server. Stores requests, errors, tokens/s, p50 and p99 by size and by
+route, the server's memory every five seconds, how far results are from the library's, and the
+slowest response of /health beside the requests that take the server longest. 16 clients take ten
+times as long as 64, to see whether the memory grows.
 """
 
 import argparse
@@ -24,6 +25,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.measured import conditions, store
 from elmo import Elmo
 
 TEXT = (
@@ -36,7 +38,15 @@ WORDS = TEXT.split()
 # How many sentences a request has, and how often such a request comes.
 SIZES = {"1 sentence": (1, 0.70), "8 sentences": (8, 0.25), "60 sentences": (60, 0.05)}
 KINDS = ("embed", "score", "substitutes")
+# Clients, how many times as long as the first run, and settings of the server.
+RUNS: dict[str, tuple[int, float, *tuple[str, ...]]] = {
+    "64 clients": (64, 1),
+    "16 clients": (16, 10),
+    "one client": (1, 1 / 3),
+    "64 clients, one sentence per batch": (64, 1 / 3, "limits.batch_tokens=1"),
+}
 TIMEOUT_SECONDS = 120
+MEMORY_SECONDS = 5  # from one look at the server's memory to the next
 NEW_WORDS = 0.1  # share of words that were never seen before
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 # Accepted or refused, these take the server longest: text to split, JSON to write, items to check.
@@ -227,7 +237,7 @@ async def watch_memory(port: int, load: Load) -> None:
         found = re.search(r"process_resident_memory_bytes ([\d.e+]+)", told)
         if found:
             load.memory.append(float(found[1]) / 1e6)
-        await asyncio.sleep(5)
+        await asyncio.sleep(MEMORY_SECONDS)
 
 
 async def measure(
@@ -288,31 +298,23 @@ def _percentiles(seconds: list[float]) -> dict[str, float]:
 
 
 def main() -> None:
-    """Run all and print it."""
+    """Run all and store it."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("model", type=Path)
+    parser.add_argument("--only", nargs="+", choices=[*RUNS, "health"], default=[*RUNS, "health"])
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--json", type=Path)
     chosen = parser.parse_args()
     elmo = Elmo.load(chosen.model)
-    short = chosen.seconds / 3
-    results = {
-        "batched": asyncio.run(measure(chosen.model, elmo, 64, chosen.seconds)),
-        "16 clients": asyncio.run(measure(chosen.model, elmo, 16, chosen.seconds)),
-        "every sentence alone": asyncio.run(
-            measure(chosen.model, elmo, 64, short, "limits.batch_tokens=1")
-        ),
-        "one client": asyncio.run(measure(chosen.model, elmo, 1, short)),
-        "health": asyncio.run(measure_health(chosen.model)),
-    }
-    for name, result in results.items():
-        print(name, json.dumps(result))
-    batched = results["batched"]["tokens_per_second"]
-    for name in ("every sentence alone", "one client"):
-        gain = batched / max(1, results[name]["tokens_per_second"])
-        print(f"batching gives {gain:.1f} times the tokens/s of {name}")
-    if chosen.json:
-        chosen.json.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    for name in chosen.only:
+        before = conditions(seconds=chosen.seconds)
+        if name == "health":
+            result = asyncio.run(measure_health(chosen.model))
+        else:
+            n_clients, times, *settings = RUNS[name]
+            seconds = times * chosen.seconds
+            result = asyncio.run(measure(chosen.model, elmo, n_clients, seconds, *settings))
+        store(chosen.json, name, {"environment": before, **result})
 
 
 if __name__ == "__main__":

@@ -12,11 +12,15 @@ from statistics import median
 from typing import Any
 
 from benchmarks.measured import RESULTS, ROOT, Rate, load
+from benchmarks.serve import KINDS, MEMORY_SECONDS, RUNS, SIZES
 
-PAGES = (
+PAGES = [
     ROOT / "README.md",
-    *(ROOT / "docs" / f"{name}.md" for name in ("benchmarks", "decisions", "pretraining")),
-)
+    *(
+        ROOT / "docs" / f"{name}.md"
+        for name in ("benchmarks", "decisions", "pretraining", "scaling", "serve")
+    ),
+]
 BLOCK = re.compile(r"(<!-- measured: ([\w-]+) -->)(.*?)(<!-- end -->)", re.DOTALL)
 BLOCKS: dict[str, Callable[[], str]] = {}
 
@@ -57,15 +61,17 @@ def _both(rate: Rate) -> str:
     return f"{rate.median:,.0f} ({rate.best:,.0f})"
 
 
+def _is_busy(conditions: dict[str, Any]) -> bool:
+    return (conditions["busy_cores"] or 0) > 0.25
+
+
 def _describe(conditions: dict[str, Any]) -> str:
-    load_average = conditions["load"][0]
-    is_busy = load_average > conditions["n_cores"] / 2
     return (
         f"{conditions['n_cores']} cores of {conditions['cpu']}, {conditions['threads']} threads, "
         f"torch {conditions['torch']}, Python {conditions['python']}, kernels: "
         f"{conditions['kernels']}; {conditions['date']}, commit {conditions['commit']}, "
-        f"load average {load_average} at the start"
-        + (" (**other work ran beside it: wall-clock times and ratios are rough**)" * is_busy)
+        f"other work used {conditions['busy_cores']} cores at the start"
+        + (" (**wall-clock times and ratios are rough**)" * _is_busy(conditions))
     )
 
 
@@ -147,14 +153,13 @@ def product() -> str:
     """The share of the machine's limit."""
     section = _embed("product")
     flops = section["flops"]
-    is_busy = section["environment"]["load"][0] > section["environment"]["n_cores"] / 2
     layers, limit = (max(flops[name]) / 1e9 for name in ("layers", "product"))
     return (
         f"The LSTM layers of the original model, in a batch of 96 sentences, do {layers:.0f} "
         f"GFLOP/s, {layers / limit:.0%} of PyTorch's largest product in the same run "
         f"({limit:.0f} GFLOP/s)."
         + " Other work disturbed both; the table of kernels below is by processor time."
-        * is_busy
+        * _is_busy(section["environment"])
     )
 
 
@@ -364,6 +369,21 @@ def bfloat16_speed() -> str:
 
 
 @block
+def bfloat16_embed() -> str:
+    """Embedding in bfloat16 over float32."""
+    section = _embed("bfloat16")
+    rows = [["model", "words", "float32, tokens/s", "bfloat16", "ratio"]]
+    for size in ("small", "original"):
+        for words in ("new words", "known words"):
+            full, half = (
+                _rate(section[size], f"{dtype}, {words}") for dtype in ("float32", "bfloat16")
+            )
+            ratio = f"**{half.median / full.median:.2f}x**"
+            rows.append([size, words.split()[0], _both(full), _both(half), ratio])
+    return table(*rows)
+
+
+@block
 def bfloat16_error() -> str:
     """Vectors, perplexity and probes of the English model."""
     section = load(RESULTS / "bfloat16.json")["english"]
@@ -383,6 +403,143 @@ def bfloat16_error() -> str:
                 values = [f"{each[probe]['rows'][name][column]:.2f}" for each in both]
                 rows.append([f"`elmo probe {probe}`, {name}, %", *values])
     return table(*rows)
+
+
+def _serve(section: str) -> dict[str, Any]:
+    found: dict[str, Any] = load(RESULTS / "serve.json")[section]
+    return found
+
+
+@block
+def serve_conditions() -> str:
+    """Where the server was loaded."""
+    return _describe(_serve("64 clients")["environment"])
+
+
+@block
+def serve_load() -> str:
+    """Latency and throughput of the server."""
+    rows = [["", "requests", "errors", "tokens/s", *(f"{size}, p50 / p99 ms" for size in SIZES)]]
+    for name in RUNS:
+        run = _serve(name)
+        times = [run["latency"].get(size) for size in SIZES]
+        rows.append(
+            [
+                name,
+                f"{run['requests']:,}",
+                str(run["errors"]),
+                f"{run['tokens_per_second']:,}",
+                *(f"{t['p50_ms']:,.0f} / {t['p99_ms']:,.0f}" if t else "" for t in times),
+            ]
+        )
+    return table(*rows)
+
+
+@block
+def serve_routes() -> str:
+    """Latency by route at the two loads."""
+    names = ("16 clients", "64 clients")
+    routes = [f"/api/{kind}" for kind in KINDS]
+    rows = [["p50 / p99 ms", *(f"`{route}`" for route in routes)]]
+    for name in names:
+        times = [_serve(name)["latency_by_route"][route] for route in routes]
+        rows.append([name, *(f"{t['p50_ms']:,.0f} / {t['p99_ms']:,.0f}" for t in times)])
+    return table(*rows)
+
+
+@block
+def serve_gain() -> str:
+    """What batching brings, the memory, and how exact the results are."""
+    many = _serve("64 clients")
+    alone, single = (
+        many["tokens_per_second"] / _serve(name)["tokens_per_second"]
+        for name in ("64 clients, one sentence per batch", "one client")
+    )
+    memory = _serve("16 clients")["memory_mb"]
+    per_minute = 60 // MEMORY_SECONDS
+    difference = max(_serve(name)["worst_difference"] for name in RUNS)
+    return (
+        f"Batches give {alone:.1f} times the tokens/s of one sentence per batch, and {single:.1f} "
+        f"times those of one client. With 16 clients the server takes {memory[0]:,} MB at the "
+        f"start, {memory[per_minute]:,} MB after a minute and {memory[-1]:,} MB after "
+        f"{len(memory) // per_minute} minutes. Results under load differ from those of the library "
+        f"by at most {difference:.0e}."
+    )
+
+
+@block
+def serve_health() -> str:
+    """The slowest response of /health beside each hard request."""
+    hard = {name: found for name, found in _serve("health").items() if name != "environment"}
+    rows = [["request", "status", "seconds", "slowest `/health`, ms"]]
+    for name, found in hard.items():
+        rows.append([name, *(str(found[key]) for key in ("status", "seconds", "health_ms"))])
+    return table(*rows)
+
+
+@block
+def scaling_conditions() -> str:
+    """Where workers were counted."""
+    found = load(RESULTS / "scaling.json")
+    return f"{found['tokens']:,} tokens, {found['size']} model; {_describe(found['environment'])}"
+
+
+@block
+def scaling() -> str:
+    """Tokens per second by number of workers."""
+    rows = load(RESULTS / "scaling.json")["rows"]
+    first = rows[0]["writing_tokens_per_second"]
+    cells = [
+        [
+            row["way"],
+            f"{row['tokens_per_second']:,.0f}",
+            f"{row['writing_tokens_per_second']:,.0f}",
+            f"{row['writing_tokens_per_second'] / first:.2f}x",
+        ]
+        for row in rows
+    ]
+    return table(["", "all", "writing", ""], *cells)
+
+
+# One billion words of English are so many tokens.
+N_ESTIMATED = 1.17e9
+SHARD_BYTES = 128 * 2**20
+DOLLARS_PER_CORE_HOUR = 0.05
+
+
+@block
+def scaling_estimate() -> str:
+    """Time, price and size of a billion words, from the speed of one core."""
+    columns = []
+    for size, dim in (("small", 256), ("original", 1024)):
+        rate = _rate(_embed("cost")[f"{size}, 1"], "new words").median
+        hours = N_ESTIMATED / rate / 3600
+        n_bytes = N_ESTIMATED * dim * 2
+        columns.append(
+            [
+                f"{size} ({dim:,} wide, {rate:,.0f} tokens/s per core)",
+                f"{hours:,.0f}",
+                *(_time(hours / n_cores) for n_cores in (10, 100, 1000)),
+                f"{hours * DOLLARS_PER_CORE_HOUR:,.0f} $",
+                f"{n_bytes / SHARD_BYTES:,.0f}; {n_bytes / 1e12:.1f} TB",
+                f"{SHARD_BYTES / (dim * 2) / rate:,.0f} s",
+                " / ".join(f"{n * rate * dim * 2 / 1e6:,.0f}" for n in (10, 100, 1000)),
+            ]
+        )
+    names = [
+        "",
+        "core-hours",
+        *(f"on {n_cores:,} cores" for n_cores in (10, 100, 1000)),
+        f"at {DOLLARS_PER_CORE_HOUR} $ a core-hour (your price may differ)",
+        "shards: number, bytes",
+        "time of a unit",
+        "written, MB/s: 10 / 100 / 1,000 cores",
+    ]
+    return table(*map(list, zip(names, *columns, strict=True)))
+
+
+def _time(hours: float) -> str:
+    return f"{hours:.1f} hours" if hours >= 1 else f"{60 * hours:.0f} minutes"
 
 
 def plot(path: Path) -> None:

@@ -15,7 +15,7 @@ from elmo import Elmo
 from elmo.network import kernels
 
 bare_bytes = resident_bytes()
-elmo = Elmo.load(sys.argv[1])
+elmo = Elmo.load(sys.argv[1], dtype=sys.argv[3] if len(sys.argv) > 3 else "float32")
 
 
 def read() -> Iterator[list[str]]:

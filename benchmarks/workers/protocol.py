@@ -6,7 +6,6 @@ of their own, in turns, on a machine that is not quiet.
 """
 
 import json
-import resource
 import sys
 import time
 from collections.abc import Callable
@@ -32,10 +31,18 @@ def serve(jobs: dict[str, Job]) -> None:
 
 def resident_bytes() -> int:
     """Memory that this process has in RAM."""
-    with open("/proc/self/statm", encoding="ascii") as file:
-        return int(file.read().split()[1]) * 4096
+    return _status_bytes("VmRSS")
 
 
 def peak_bytes() -> int:
-    """The most memory that this process has had in RAM."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    """The most memory that this process has had in RAM.
+
+    `getrusage` would count what the process that started this one had, too.
+    """
+    return _status_bytes("VmHWM")
+
+
+def _status_bytes(field: str) -> int:
+    with open("/proc/self/status", encoding="ascii") as file:
+        fields = dict(line.split(":", 1) for line in file)
+    return int(fields[field].split()[0]) * 1024
