@@ -118,6 +118,30 @@ except KeyboardInterrupt:
     assert not done.stderr
 
 
+@pytest.mark.parametrize("number", CODES)
+@pytest.mark.parametrize("method", ["write", "seek", "truncate"])
+def test_a_signal_within_a_callback_of_hdf5_is_not_an_error(tmp_path, method, number):
+    script = f"""
+import io, os, sys
+from elmo.cli.signals import INTERRUPTED, ended_by_signals
+from elmo.files.hdf5 import hdf5_in
+
+class Signaling(io.FileIO):
+    def {method}(self, *arguments):
+        os.kill(os.getpid(), {int(number)})
+        return super().{method}(*arguments)
+
+path = {str(tmp_path / "a.h5")!r}
+try:
+    with ended_by_signals(), Signaling(path, "w+") as raw, hdf5_in(raw) as file:
+        file["numbers"] = list(range(1000))
+except KeyboardInterrupt:
+    sys.exit(INTERRUPTED)
+"""
+    done = subprocess.run([sys.executable, "-c", script], stderr=subprocess.PIPE, check=False)
+    assert done.returncode == CODES[number], done.stderr
+
+
 def test_a_signal_does_not_interrupt_the_removal_of_what_is_unfinished(tmp_path):
     script = f"""
 import os, signal, time

@@ -81,7 +81,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         with ended_by_signals():
             sys.exit(cli.main(arguments, prog_name="elmo", standalone_mode=False))
-    except click.Abort:
+    except (click.Abort, KeyboardInterrupt):
         sys.exit(INTERRUPTED)
     except click.ClickException as error:
         _fail(_one_line(error))

@@ -1,7 +1,8 @@
 """Ctrl-C and SIGTERM end a verb by an exception, so that all that is unfinished is removed.
 
 Python ignores an exception within the callback of a weak reference or `__del__`, and with it the
-signal. It reports such exceptions to `sys.unraisablehook`, so the signal is sent again there.
+signal. It reports such exceptions to `sys.unraisablehook`, so the signal is sent again there. A
+library in C that calls Python, such as HDF5, may raise an error of its own instead.
 """
 
 import signal
@@ -21,35 +22,47 @@ def ended_by_signals() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield  # only the main thread may set signal handlers
         return
-    ending: BaseException = SystemExit(TERMINATED)
-
-    def end(number: int, frame: FrameType | None) -> None:
-        nonlocal ending
-        if number == signal.SIGINT:
-            ending = KeyboardInterrupt()
-        if not _is_handled(ending):
-            raise ending
-
-    def send_again(ignored: "sys.UnraisableHookArgs") -> None:
-        if ignored.exc_value is ending:
-            _set_timer(SECONDS_UNTIL_SENT_AGAIN)
-        else:
-            hook_before(ignored)
-
     numbers = [signal.SIGTERM]
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # else it is ignored
         numbers.append(signal.SIGINT)
     if hasattr(signal, "SIGALRM"):  # not on Windows
         numbers.append(signal.SIGALRM)
-    before = {number: signal.signal(number, end) for number in numbers}
-    hook_before, sys.unraisablehook = sys.unraisablehook, send_again
+    handler = _Handler()
+    before = {number: signal.signal(number, handler.end) for number in numbers}
+    sys.unraisablehook = handler.send_again
     try:
         yield
+    except Exception as error:
+        if handler.is_ending:
+            raise handler.ending from error
+        raise
     finally:
         _set_timer(0.0)
-        sys.unraisablehook = hook_before
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        sys.unraisablehook = handler.hook_before
+        for number, handler_before in before.items():
+            signal.signal(number, handler_before)
+
+
+class _Handler:
+    """What happens at a signal, and when its exception was ignored."""
+
+    def __init__(self) -> None:
+        self.ending: BaseException = SystemExit(TERMINATED)
+        self.is_ending = False
+        self.hook_before = sys.unraisablehook
+
+    def end(self, number: int, frame: FrameType | None) -> None:
+        if number == signal.SIGINT:
+            self.ending = KeyboardInterrupt()
+        self.is_ending = True
+        if not _is_handled(self.ending):
+            raise self.ending
+
+    def send_again(self, ignored: "sys.UnraisableHookArgs") -> None:
+        if ignored.exc_value is self.ending:
+            _set_timer(SECONDS_UNTIL_SENT_AGAIN)
+        else:
+            self.hook_before(ignored)
 
 
 def _is_handled(ending: BaseException) -> bool:
