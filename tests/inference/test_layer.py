@@ -224,6 +224,9 @@ def test_it_trains_under_distributed_data_parallel(bilm, corpus, fine_tune, as_i
                 model(sentences).square().mean().backward()
                 steps.step()
     finally:
+        # DDP must not be the last owner of the group: its end may wait for a thread that needs the
+        # interpreter's lock, which it holds.
+        parallel = model = steps = None
         torch.distributed.destroy_process_group()
     for (name, one), other in zip(alone.named_parameters(), shared.parameters(), strict=True):
         torch.testing.assert_close(one, other, msg=name)
@@ -247,6 +250,7 @@ def _train_in_process(rank, world_size, port, results):
     parallel(sentences).square().mean().backward()
     torch.optim.SGD(parallel.parameters(), lr=0.1).step()
     results[rank] = {name: p.detach().numpy() for name, p in model.named_parameters()}
+    del parallel  # it must not be the last owner of the group, as above
     torch.distributed.destroy_process_group()
 
 

@@ -15,6 +15,9 @@ from torch import Tensor, distributed, nn
 
 # The first process evaluates while the others wait.
 TIMEOUT = timedelta(hours=3)
+# DDP must not be the last owner of a group: its end would wait, with the interpreter's lock held,
+# for threads of the group that may need the lock.
+_GROUPS: list[distributed.ProcessGroup | None] = []
 
 
 @dataclass(frozen=True)
@@ -127,4 +130,5 @@ def join_processes() -> Processes:
     if not distributed.is_initialized():
         backend = "nccl" if device.type == "cuda" else "gloo"
         distributed.init_process_group(backend, timeout=TIMEOUT)
+        _GROUPS.append(distributed.group.WORLD)
     return Processes(distributed.get_rank(), distributed.get_world_size(), device)
