@@ -103,7 +103,8 @@ def busy_cores(seconds: float = 1.0) -> float | None:
 
 def _processor_times() -> list[int]:
     """Of all cores: user, nice, system, idle, waiting, interrupts (2), taken by other machines."""
-    return [int(time) for time in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
+    first_line = Path("/proc/stat").read_text().split("\n", 1)[0]
+    return [int(ticks) for ticks in first_line.split()[1:9]]
 
 
 def version_in(python: Path, package: str) -> str:

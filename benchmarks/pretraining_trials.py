@@ -210,7 +210,8 @@ def _read(path: Path) -> dict[str, Any]:
     if path.exists():
         known: dict[str, Any] = json.loads(path.read_text())
         return known
-    return {"machine": describe_environment(), "seconds_of_a_step": {}, "trials": {}}
+    machine = describe_environment() | {"threads": 1}
+    return {"machine": machine, "seconds_of_a_step": {}, "trials": {}}
 
 
 def _add(path: Path, place: Sequence[str], name: str, value: object) -> None:
