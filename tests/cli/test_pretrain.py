@@ -54,6 +54,7 @@ def test_a_run_leaves_a_model_and_says_where(folder, capsys):
         (["--set", "train.dropout=2"], {}, "train.dropout is 2, expected float >= 0 and < 1"),
         (["--set", "stream.reset=often"], {}, "expected never or document or sentence"),
         (["--set", "train.n_accumulate=3"], {}, "expected a multiple of"),
+        (["--set", "stream.initial_batch_size=3"], {}, "times a power of two"),
         (["--size", "huge"], {}, "unknown size 'huge'"),
         (["--max-minutes", "0"], {}, "max_minutes is 0.0"),
         ([], {"train": "empty.txt"}, "no words in 1 files"),

@@ -28,7 +28,9 @@ def cache(tmp_path):
     return build_cache([tmp_path / "text.txt"], tmp_path / "cache", "tokens")
 
 
-def make_streams(cache, batch_size=1, bptt_length=5, backward="mirrored", reset="never", seed=0):
+def make_streams(
+    cache, batch_size=1, bptt_length=5, backward="mirrored", reset="never", seed=0, **growth
+):
     encoder = InputOutputEncoder(
         cache.vocabulary(), WordEncoder(Lexicon(), max_characters=50, widest_filter=3)
     )
@@ -40,6 +42,7 @@ def make_streams(cache, batch_size=1, bptt_length=5, backward="mirrored", reset=
         seed=seed,
         backward=backward,
         reset=reset,
+        **growth,
     )
 
 
@@ -148,6 +151,33 @@ def test_a_batch_depends_on_its_number_alone(cache):
         torch.testing.assert_close(batch.char_ids, expected[step].char_ids)
         for mine, theirs in zip(batch.index, expected[step].index, strict=True):
             torch.testing.assert_close(mine, theirs)
+
+
+@pytest.mark.parametrize("growth_interval", [1, 4, 6])
+def test_rows_read_the_same_text_while_the_batch_size_grows(cache, growth_interval):
+    plain = make_streams(cache, 4, 5)
+    growing = make_streams(cache, 4, 5, initial_batch_size=1, growth_interval=growth_interval)
+    windows = [[] for _ in range(4)]
+    sizes = []
+    while len(windows[0]) < 8:
+        step = len(sizes)
+        found = spell(growing, growing.batch(step), 0)
+        for row, pairs in zip(range(4)[growing.rows(step)], found, strict=True):
+            windows[row].append(pairs)
+        sizes.append(len(found))
+    assert sizes == sorted(sizes)
+    assert set(sizes) == {1, 2, 4}
+    assert sizes.count(1) == max(4, -(-growth_interval // 4) * 4)
+    expected = [spell(plain, plain.batch(step), 0) for step in range(8)]
+    assert windows == [list(row) for row in zip(*expected, strict=True)]
+
+
+def test_steps_and_epochs_agree_while_the_batch_size_grows(cache):
+    streams = make_streams(cache, 4, 1, initial_batch_size=1, growth_interval=3)
+    n_read = [streams.n_epochs_read(step) * N_POSITIONS for step in range(40)]
+    sizes = [streams.batch(step).batch_sizes[0] for step in range(39)]
+    assert [after - before for before, after in pairwise(n_read)] == pytest.approx(sizes)
+    assert [streams.n_steps(n / N_POSITIONS - 1e-9) for n in n_read[1:]] == list(range(1, 40))
 
 
 def test_slices_of_rows_are_the_rows_of_the_whole(cache):

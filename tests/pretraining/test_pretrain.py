@@ -29,6 +29,7 @@ from elmo.training.metrics import read_metrics
 from elmo.training.run_folder import RunFolder
 from tests.pretraining.tiny_text import SETTINGS, settings, write_text
 
+GROWING = ("stream.initial_batch_size=2", "stream.growth_interval=5")
 ALONE = Processes(0, 1, torch.device("cpu"))
 
 
@@ -71,8 +72,9 @@ def train(texts, out, *more, n_steps=12):
         ["head.kind=adaptive", "stream.reset=never", "train.n_accumulate=2"],
         ["optimizer.kind=muon", "optimizer.muon_every=3", "train.ema_decay=0.9"],
         ["train.dtype=bfloat16"],
+        [*GROWING, "train.n_accumulate=2"],
     ],
-    ids=["adamw", "adagrad", "full", "adaptive", "muon", "bfloat16"],
+    ids=["adamw", "adagrad", "full", "adaptive", "muon", "bfloat16", "growing"],
 )
 def test_a_run_that_lost_its_last_steps_repeats_them_bit_for_bit(texts, tmp_path, more):
     train(texts, tmp_path / "whole", *more)
@@ -300,7 +302,8 @@ def test_two_processes_have_the_losses_of_one_and_resume_where_they_stopped(
 ):
     plain = [sys.executable, "-m", "elmo"]
     several = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
-    more = ["--set", "train.dropout=0.0", "--set", "optimizer.decay=constant"]
+    sets = ("train.dropout=0.0", "optimizer.decay=constant", *GROWING)
+    more = [word for each in sets for word in ("--set", each)]
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
 
     def run(start, name, n_steps):

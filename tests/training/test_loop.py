@@ -25,7 +25,12 @@ class FakeLearner:
     score_plot = ScorePlot("dev_", "dev score")
 
     def __init__(self, scores=(), losses=None, final_score=None, **schedule):
-        given = {"n_steps": 100, "n_steps_per_epoch": 2, "log_every": 1, "evaluate_every": 2}
+        given = {
+            "n_steps": 100,
+            "n_epochs_read": lambda step: step / 2,
+            "log_every": 1,
+            "evaluate_every": 2,
+        }
         given |= {"save_every": 3, "patience": None, "keeps_best": True, "learning_rate": 1.0}
         self.schedule = Schedule(**given | schedule)
         self.scores, self.losses, self.final_score = scores, losses, final_score

@@ -3,9 +3,11 @@
 In: a `TokenCache` and the number of a step. Out: the `StreamBatch` of that step, a function of the
 number alone, so that a run can go on anywhere. An epoch is all documents in an order of its own;
 row b of B reads the b-th of B equal parts of it, then continues with its part of the next epoch.
+While the batch size grows, the rows take turns: each step reads every n-th row.
 Shapes: B rows, T steps, N = T * B packed tokens.
 """
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -148,6 +150,15 @@ class _Line:
     resets: list[bool]
 
 
+@dataclass(frozen=True)
+class _Stage:
+    """Steps of one batch size: every `n_turns` of them, all rows have read one more window."""
+
+    first_step: int
+    first_window: int
+    n_turns: int
+
+
 class Streams:
     """The batches of a training run, by the number of the step."""
 
@@ -161,10 +172,15 @@ class Streams:
         seed: int,
         backward: BackwardOrder,
         reset: StateReset,
+        initial_batch_size: int | None = None,
+        growth_interval: int = 1,
         directions: Sequence[Direction] = ("forward", "backward"),
     ) -> None:
         self.batch_size = batch_size
         self.bptt_length = bptt_length
+        self._stages = _plan_stages(
+            batch_size // (initial_batch_size or batch_size), growth_interval
+        )
         self._cache = cache
         self._encoder = encoder
         self._seed = seed
@@ -183,12 +199,28 @@ class Streams:
 
     def n_epochs_read(self, step: int) -> float:
         """How many epochs were read before this step."""
-        return step * self.bptt_length * self.batch_size / self.n_positions
+        stage = self._stage(step)
+        n_windows = stage.first_window + (step - stage.first_step) / stage.n_turns
+        return n_windows * self.bptt_length * self.batch_size / self.n_positions
 
-    def batch(self, step: int, rows: slice = slice(None)) -> StreamBatch:
-        """What some of the rows read in this step."""
+    def n_steps(self, n_epochs: float) -> int:
+        """The first step before which so many epochs were read."""
+        n_windows = n_epochs * self.n_positions / (self.bptt_length * self.batch_size)
+        stage = [each for each in self._stages if each.first_window <= n_windows][-1]
+        return stage.first_step + math.ceil((n_windows - stage.first_window) * stage.n_turns)
+
+    def rows(self, step: int) -> slice:
+        """The rows that are read in this step."""
+        stage = self._stage(step)
+        return slice((step - stage.first_step) % stage.n_turns, self.batch_size, stage.n_turns)
+
+    def batch(self, step: int, part: slice = slice(None)) -> StreamBatch:
+        """What the rows of a step read, or a part of these rows."""
         known = marker_numbers()
-        lines = [self._read_row(row, step, known) for row in range(self.batch_size)[rows]]
+        stage = self._stage(step)
+        window = stage.first_window + (step - stage.first_step) // stage.n_turns
+        rows = range(self.batch_size)[self.rows(step)][part]
+        lines = [self._read_row(row, window, known) for row in rows]
         by_direction = list(zip(*lines, strict=True))
         return make_batch(
             known,
@@ -199,9 +231,12 @@ class Streams:
             self._encoder,
         )
 
-    def _read_row(self, row: int, step: int, known: dict[Word, int]) -> list[_Line]:
-        """The window of one row, in all directions."""
-        pieces = list(self._window(row, step))
+    def _stage(self, step: int) -> _Stage:
+        return [stage for stage in self._stages if stage.first_step <= step][-1]
+
+    def _read_row(self, row: int, window: int, known: dict[Word, int]) -> list[_Line]:
+        """A window of one row, in all directions."""
+        pieces = list(self._window(row, window))
         # Of each piece the items it reads and the one that is left to predict.
         forward: list[list[Word]] = []
         mirrored: list[list[Word]] = []
@@ -220,11 +255,11 @@ class Streams:
             lines["backward"] = _walk(from_right, [True, *after[1:]], known)
         return [lines[direction] for direction in self._directions]
 
-    def _window(self, row: int, step: int) -> Iterator[_Piece]:
-        """The parts of sentences in one row of one step."""
+    def _window(self, row: int, number: int) -> Iterator[_Piece]:
+        """The parts of sentences in a window of one row."""
         part_start = row * self.n_positions // self.batch_size
         part_length = (row + 1) * self.n_positions // self.batch_size - part_start
-        position, end = step * self.bptt_length, (step + 1) * self.bptt_length
+        position, end = number * self.bptt_length, (number + 1) * self.bptt_length
         while position < end:
             epoch, offset = divmod(position, part_length)
             n_read = min(end - position, part_length - offset)
@@ -267,6 +302,17 @@ class Streams:
         bounds = self._cache.positions[self._cache.documents]
         documents = np.random.default_rng((self._seed, epoch)).permutation(len(bounds) - 1)
         return documents, np.cumsum(np.diff(bounds)[documents])
+
+
+def _plan_stages(n_turns: int, growth_interval: int) -> list[_Stage]:
+    """Stages of `growth_interval` steps, or a few more, in which the rows take ever fewer turns."""
+    stages, step, window = [], 0, 0
+    while n_turns > 1:
+        stages.append(_Stage(step, window, n_turns))
+        n_windows = math.ceil(growth_interval / n_turns)
+        step, window = step + n_windows * n_turns, window + n_windows
+        n_turns //= 2
+    return [*stages, _Stage(step, window, 1)]
 
 
 def _walk(

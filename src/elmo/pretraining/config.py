@@ -76,6 +76,12 @@ class StreamConfig:
     batch_size: Annotated[
         PositiveInt, "sequences per step, over all processes", Renamed("n_rows")
     ] = 32
+    initial_batch_size: Annotated[
+        PositiveInt | None,
+        "batch size of the first steps, which is doubled until it is batch_size; none: batch_size "
+        "from the start",
+    ] = None
+    growth_interval: Annotated[PositiveInt, "steps until the batch size is doubled"] = 1000
     bptt_length: Annotated[
         PositiveInt, "tokens per sequence and step (truncated BPTT)", Renamed("n_steps")
     ] = 32
@@ -86,6 +92,11 @@ class StreamConfig:
     ] = "mirrored"
     reset: Annotated[StateReset, "where the LSTM state is reset to zero"] = "sentence"
     seed: Annotated[Seed, "random seed of the order of documents"] = 1
+
+    @property
+    def smallest_batch_size(self) -> int:
+        """That of the first steps."""
+        return self.initial_batch_size or self.batch_size
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -190,12 +201,17 @@ class PretrainConfig:
     train: TrainConfig = field(default_factory=TrainConfig)
 
     def __post_init__(self) -> None:
-        batch_size, n_parts = self.stream.batch_size, self.train.n_accumulate
+        batch_size, smallest = self.stream.batch_size, self.stream.smallest_batch_size
         problems = []
-        if batch_size % n_parts:
+        if smallest % self.train.n_accumulate:
             problems.append(
-                f"stream.batch_size is {batch_size}, expected a multiple of train.n_accumulate "
-                f"{n_parts}"
+                f"the batch size is {smallest} at first, expected a multiple of "
+                f"train.n_accumulate {self.train.n_accumulate}"
+            )
+        if batch_size / smallest not in (2**k for k in range(32)):
+            problems.append(
+                f"stream.batch_size is {batch_size}, expected initial_batch_size {smallest} times "
+                "a power of two"
             )
         if self.model.lstm.n_layers < 1:
             problems.append("model.lstm.n_layers is 0, expected at least 1 in training")

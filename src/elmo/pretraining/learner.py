@@ -125,7 +125,8 @@ class PretrainLearner:
         """Train on the batch of a step."""
         seed_step(self._config.train.seed, step, self._processes.rank)
         n_parts = self._config.train.n_accumulate
-        n_own = len(self._rows) // n_parts
+        turn = self.streams.rows(step)
+        n_own = len(self._rows) // turn.step // n_parts
         states: list[BiLMState] = []
         loss = torch.zeros((), device=self._processes.device)
         for part in range(n_parts):
@@ -134,25 +135,26 @@ class PretrainLearner:
                 (part_loss * self._loss_scale / n_parts).backward()  # type: ignore[no-untyped-call]
             states.append(state)
             loss += part_loss.detach() / n_parts
-        self._state = _join_rows(states)
+        self._keep_state(turn, _join_rows(states))
         self._processes.average_gradients(self._head.parameters())
         assert self._config.optimizer.max_grad_norm is not None
         norm = clip_gradients(self._trained, self._config.optimizer.max_grad_norm)
         self._optimizer.step(learning_rate)
         self._averages.update(step + 1)
         mean_loss = float(self._processes.sum(loss)) / self._processes.n_processes
-        return StepResult(mean_loss, norm, self.streams.batch_size * self.streams.bptt_length)
+        n_rows = self.streams.batch_size // turn.step
+        return StepResult(mean_loss, norm, n_rows * self.streams.bptt_length)
 
     def loss(self, step: int, own: range) -> tuple[Tensor, BiLMState]:
-        """The loss of some of this process's rows, and their state after the step."""
-        first = self._rows.start
-        rows = slice(first + own.start, first + own.stop)
-        batch = self.streams.batch(step, rows).to(self._processes.device)
+        """The loss of some of this process's rows of a step, and their state after it."""
+        turn = self.streams.rows(step)
+        first = self._rows.start // turn.step
+        part = slice(first + own.start, first + own.stop)
+        batch = self.streams.batch(step, part).to(self._processes.device)
         is_half = self._config.train.dtype == "bfloat16"
         with torch.autocast(self._processes.device.type, torch.bfloat16, enabled=is_half):
-            hidden, state = self._stream_encoder(
-                batch, self._state.rows(slice(own.start, own.stop))
-            )
+            before = self._state.rows(turn).rows(slice(own.start, own.stop))
+            hidden, state = self._stream_encoder(batch, before)
             # Negatives are the same for all processes and parts, as if the batch were one.
             generator = np.random.default_rng((self._config.train.seed, step))
             loss = self._head.loss(hidden, torch.cat(batch.targets), generator)
@@ -221,16 +223,25 @@ class PretrainLearner:
 
     def _card(self, step: int, evaluation: Evaluation) -> str:
         counts, streams = self._texts.train.counts, self.streams
+        sizes = sorted({self._config.stream.smallest_batch_size, streams.batch_size})
         perplexity = Perplexity(**evaluation.details["heldout"])
         return (
             f"{model_folder.default_card(self._model)}\n## Training\n\n"
-            f"{step:,} steps of {streams.batch_size} x {streams.bptt_length} tokens, "
+            f"{step:,} steps of {' to '.join(map(str, sizes))} x {streams.bptt_length} tokens, "
             f"{streams.n_epochs_read(step):.2f} epochs of a text of "
             f"{counts.n_tokens:,} tokens (sha256 {counts.sha256[:16]}), by elmo-torch "
             f"{elmo.__version__}.\n\nHeld-out perplexity, each sentence from its start, full "
             f"softmax: {perplexity.describe()}; {perplexity.bits_per_character:.3f} bits per "
             f"character; {perplexity.unknown_rate:.2%} of {perplexity.tokens:,} words unknown.\n"
         )
+
+    def _keep_state(self, turn: slice, after: BiLMState) -> None:
+        """The state of this process's rows after a step that some of them, or all, have read."""
+        if turn.step == 1:
+            self._state = after
+            return
+        self._state.hidden[:, :, turn] = after.hidden
+        self._state.cell[:, :, turn] = after.cell
 
     @property
     def _loss_scale(self) -> float:
@@ -252,10 +263,11 @@ def _check_sizes(texts: Texts, config: PretrainConfig, processes: Processes) -> 
             f"which is {batch_size}"
         )
     n_processes, n_parts = processes.n_processes, config.train.n_accumulate
-    if batch_size % (n_processes * n_parts):
+    smallest = config.stream.smallest_batch_size
+    if smallest % (n_processes * n_parts):
         raise ConfigError(
-            f"stream.batch_size is {batch_size}, expected a multiple of {n_processes} processes "
-            f"times train.n_accumulate, which is {n_parts}"
+            f"the batch size is {smallest} at first, expected a multiple of {n_processes} "
+            f"processes times train.n_accumulate, which is {n_parts}"
         )
 
 
@@ -264,13 +276,12 @@ def _build_schedule(config: PretrainConfig, streams: Streams, n_words: int) -> S
     assert optimizer.learning_rate is not None
     assert optimizer.n_warmup_steps is not None
     assert optimizer.decay is not None
-    epochs_per_step = streams.n_epochs_read(1)
-    twice_an_epoch = max(1, round(0.5 / epochs_per_step))
+    half_an_epoch = max(1, streams.n_steps(0.5))
     return Schedule(
-        n_steps=math.ceil(train.n_epochs / epochs_per_step),
-        n_steps_per_epoch=1 / epochs_per_step,
+        n_steps=streams.n_steps(train.n_epochs),
+        n_epochs_read=streams.n_epochs_read,
         log_every=train.log_every,
-        evaluate_every=train.evaluate_every or min(MAX_EVALUATION_INTERVAL, twice_an_epoch),
+        evaluate_every=train.evaluate_every or min(MAX_EVALUATION_INTERVAL, half_an_epoch),
         save_every=train.save_every,
         patience=train.patience,
         keeps_best=train.patience is not None,

@@ -189,7 +189,7 @@ def _build_schedule(config: TaskConfig, n_batches: int) -> Schedule:
     train, optimizer = config.train, config.optimizer
     return Schedule(
         n_steps=train.n_epochs * n_batches,
-        n_steps_per_epoch=n_batches,
+        n_epochs_read=lambda step: step / n_batches,
         log_every=train.log_every,
         evaluate_every=n_batches,
         save_every=train.save_every,

@@ -9,7 +9,7 @@ it is resumed, on CPU with any number of threads.
 import dataclasses
 import logging
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -43,7 +43,7 @@ class Schedule:
     """When a run logs, evaluates, saves and ends, and its learning rate."""
 
     n_steps: int  # of all epochs
-    n_steps_per_epoch: float
+    n_epochs_read: Callable[[int], float]  # before a step
     log_every: int
     evaluate_every: int
     save_every: int
@@ -302,7 +302,7 @@ class TrainingLoop:
 
     @property
     def _epoch(self) -> float:
-        return self._step / self._schedule.n_steps_per_epoch
+        return self._schedule.n_epochs_read(self._step)
 
     def _save(self) -> None:
         if self._saved_step == self._step:

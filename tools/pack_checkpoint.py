@@ -1,0 +1,131 @@
+"""Pack the checkpoint of a pre-training run into a file small enough to store with the code.
+
+    python -m tools.pack_checkpoint pack RUN FILE
+    python -m tools.pack_checkpoint unpack FILE RUN
+
+A run of many hours may have to move to another machine, and its checkpoint takes
+fourteen bytes for each weight. A packed one resumes the same run at the same step and position in
+the text, but not bit for bit: weights are those of the moving average, rounded to 63 levels per
+row (less than a step of training changes them), Muon's momentum and AdamW's first moment of the
+output words start again from zero, and the second moment of an output word is one number.
+In: the folder of a run with `train.ema_decay`. Out: a `.safetensors.xz` file, or such a folder.
+"""
+
+import argparse
+import json
+import lzma
+from collections.abc import Mapping
+from pathlib import Path
+
+import torch
+from safetensors import safe_open
+from safetensors.torch import save
+from torch import Tensor
+
+from elmo.files.atomic import atomic_write, write_text
+from elmo.training.checkpoint import TrainingCheckpoint, load_newest, save_checkpoint
+from elmo.training.run_folder import RunFolder
+
+RECORD = "run.json"
+MAX_LEVEL = 31
+MIN_ROUNDED = 50_000  # numbers of a matrix; smaller ones are stored as they are
+# How a tensor is stored, as the end of its name.
+LEVELS, SCALE, ROW_MEAN, ZERO = "|levels", "|scale", "|row-mean", "|zero"
+
+
+def main() -> None:
+    """Parse the command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("verb", choices=("pack", "unpack"))
+    parser.add_argument("source", type=Path)
+    parser.add_argument("target", type=Path)
+    options = parser.parse_args()
+    {"pack": pack, "unpack": unpack}[options.verb](options.source, options.target)
+
+
+def pack(run: Path, file: Path) -> None:
+    """Write the newest checkpoint of a run, its settings and its metrics to one file."""
+    folder = RunFolder(run)
+    checkpoint = load_newest(folder.checkpoints)
+    if checkpoint is None:
+        raise SystemExit(f"{folder.checkpoints}: no checkpoint")
+    texts = {
+        "step": str(checkpoint.step),
+        "numbers": json.dumps(checkpoint.numbers),
+        "record": (run / RECORD).read_text(encoding="utf-8"),
+        "metrics": folder.metrics.read_text(encoding="utf-8"),
+    }
+    packed = lzma.compress(save(pack_tensors(checkpoint.tensors), texts), preset=9)
+    with atomic_write(file) as temporary:
+        temporary.write_bytes(packed)
+
+
+def unpack(file: Path, run: Path) -> None:
+    """Write a new folder of a run that resumes at the packed step."""
+    folder = RunFolder(run)
+    if folder.path.exists():
+        raise SystemExit(f"{run}: already exists, expected the path of a new folder")
+    folder.path.mkdir(parents=True)
+    plain = folder.path / "packed.safetensors"
+    plain.write_bytes(lzma.decompress(file.read_bytes()))
+    with safe_open(plain, "pt") as opened:
+        texts = opened.metadata()
+        stored = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118
+    plain.unlink()
+    write_text(run / RECORD, texts["record"])
+    write_text(folder.metrics, texts["metrics"])
+    step, numbers = int(texts["step"]), json.loads(texts["numbers"])
+    checkpoint = TrainingCheckpoint(step, unpack_tensors(stored), numbers)
+    save_checkpoint(folder.checkpoints, checkpoint)
+
+
+def pack_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """What is stored of the tensors of a checkpoint."""
+    stored: dict[str, Tensor] = {}
+    for name, tensor in tensors.items():
+        if f"average.{name}" in tensors:
+            continue  # the average takes its place
+        if tensor.ndim < 2 or tensor.numel() < MIN_ROUNDED:
+            stored[name] = tensor
+        elif name.endswith((".momentum", ".mean", ".exp_avg")):
+            stored[name + ZERO] = torch.tensor(tensor.shape)
+        elif name.endswith((".square", ".exp_avg_sq")):
+            stored[name + ROW_MEAN] = tensor.mean(1)
+        elif name.startswith("state."):
+            stored[name] = tensor.bfloat16()
+        else:
+            scale = tensor.abs().amax(1, keepdim=True).clamp_(min=1e-30) / MAX_LEVEL
+            stored[name + LEVELS] = (tensor / scale).round().to(torch.int8)
+            stored[name + SCALE] = scale
+    return stored
+
+
+def unpack_tensors(stored: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The tensors of a checkpoint, some of them rounded."""
+    widths = {
+        name.removesuffix(LEVELS).removeprefix("average."): levels.shape[1]
+        for name, levels in stored.items()
+        if name.endswith(LEVELS)
+    }
+    tensors: dict[str, Tensor] = {}
+    for name, tensor in stored.items():
+        plain, _, kind = name.partition("|")
+        if not kind:
+            tensors[plain] = tensor.float() if tensor.is_floating_point() else tensor
+        elif name.endswith(ZERO):
+            tensors[plain] = torch.zeros(tensor.tolist())
+        elif name.endswith(ROW_MEAN):
+            width = widths[plain.removeprefix("optimizer.").rpartition(".")[0]]
+            tensors[plain] = tensor[:, None].expand(-1, width).contiguous()
+        elif name.endswith(LEVELS):
+            tensors[plain] = tensor.float() * stored[plain + SCALE]
+    weights = {
+        name.removeprefix("average."): tensor
+        for name, tensor in tensors.items()
+        if name.startswith("average.")
+    }
+    return tensors | weights
+
+
+if __name__ == "__main__":
+    main()
