@@ -85,14 +85,14 @@ def pack_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     for name, tensor in tensors.items():
         if f"average.{name}" in tensors:
             continue  # the average takes its place
-        if tensor.ndim < 2 or tensor.numel() < MIN_ROUNDED:
+        if name.startswith("state."):
+            stored[name] = tensor.bfloat16()
+        elif tensor.ndim != 2 or tensor.numel() < MIN_ROUNDED:
             stored[name] = tensor
         elif name.endswith((".momentum", ".mean", ".exp_avg")):
             stored[name + ZERO] = torch.tensor(tensor.shape)
         elif name.endswith((".square", ".exp_avg_sq")):
             stored[name + ROW_MEAN] = tensor.mean(1)
-        elif name.startswith("state."):
-            stored[name] = tensor.bfloat16()
         else:
             scale = tensor.abs().amax(1, keepdim=True).clamp_(min=1e-30) / MAX_LEVEL
             stored[name + LEVELS] = (tensor / scale).round().to(torch.int8)
@@ -120,7 +120,7 @@ def unpack_tensors(stored: Mapping[str, Tensor]) -> dict[str, Tensor]:
         elif name.endswith(LEVELS):
             tensors[plain] = tensor.float() * stored[plain + SCALE]
     weights = {
-        name.removeprefix("average."): tensor
+        name.removeprefix("average."): tensor.clone()
         for name, tensor in tensors.items()
         if name.startswith("average.")
     }
