@@ -282,6 +282,18 @@ def training_rate() -> str:
 
 
 @block
+def pretraining_forks() -> str:
+    """Learning rates from one checkpoint."""
+    forks = load(RESULTS / "pretraining-forks.json")
+    rows = []
+    for sets, fork in forks.items():
+        values = dict(each.removeprefix("optimizer.").split("=") for each in sets.split())
+        perplexity = f"{fork['perplexity']['mean']:.1f}"
+        rows.append([values["learning_rate"], values.get("muon_every", "2"), perplexity])
+    return table(["learning rate", "`muon_every`", "held-out perplexity"], *rows)
+
+
+@block
 def word_maps() -> str:
     """Neighbors on maps, for the decisions."""
     found = load(RESULTS / "word_maps.json")
