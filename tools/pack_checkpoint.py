@@ -6,7 +6,7 @@
 A run of many hours may have to move to another machine, and its checkpoint takes
 fourteen bytes for each weight. A packed one resumes the same run at the same step and position in
 the text, but not bit for bit: weights are those of the moving average, rounded to 63 levels per
-row (less than a step of training changes them), Muon's momentum and AdamW's first moment of the
+row, Muon's momentum and AdamW's first moment of the
 output words start again from zero, and the second moment of an output word is one number.
 In: the folder of a run with `train.ema_decay`. Out: a `.safetensors.xz` file, or such a folder.
 """
