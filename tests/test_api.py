@@ -162,6 +162,19 @@ def test_carried_state_depends_on_what_ran_before_and_fresh_does_not(elmo, corpu
         np.testing.assert_array_equal(one.layers, other.layers)
 
 
+@pytest.mark.parametrize("batch_size", [1, 2])
+def test_carried_state_goes_through_the_sentences_of_texts(elmo, batch_size):
+    texts = ["I took a bow. He drew a bow. It was cold.", "They sail.", "We bow. We sail. We go."]
+    found = elmo.embed(texts, state="carry", batch_size=batch_size)
+    sentences = [text.tokens[start:end] for text in found for start, end in text.sentences]
+    assert len(sentences) == 7
+    expected = elmo.embed_tokens(sentences, state="carry", batch_size=batch_size)
+    np.testing.assert_array_equal(
+        np.concatenate([text.layers for text in found], axis=1),
+        np.concatenate([sentence.layers for sentence in expected], axis=1),
+    )
+
+
 def test_a_warm_start_is_the_same_for_every_sentence_and_not_the_fresh_one(elmo, corpus):
     warm = elmo.embed_tokens([corpus[0], corpus[1], corpus[0]], state="warm", batch_size=1)
     fresh, _ = elmo.embed_tokens([corpus[0], corpus[1]])
@@ -338,6 +351,8 @@ def test_how_many_words_are_remembered_changes_no_vector(official):
 def test_half_the_bits_are_near_and_an_unknown_type_is_refused(official):
     sentences = [["I", "took", "a", "bow", "."]]
     exact, rounded = Elmo.load(official), Elmo.load(official, dtype="bfloat16")
+    with pytest.raises(ConfigError, match="bfloat16; fine-tuning expects float32"):
+        rounded.layer(fine_tune=True)
     [one], [other] = exact.embed_tokens(sentences), rounded.embed_tokens(sentences)
     assert other.layers.dtype == np.float32
     assert 0 < np.abs(one.layers - other.layers).max() < 0.05

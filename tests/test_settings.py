@@ -300,6 +300,13 @@ def test_settings_are_changed_by_name_without_touching_the_given_ones():
     assert mapping == {"lstm": {"dim": 4}}
 
 
+def test_a_date_of_a_toml_file_is_reported_by_its_name(tmp_path):
+    path = tmp_path / "run.toml"
+    path.write_text("[lstm]\ndim = 2024-01-01\n")
+    with pytest.raises(ConfigError, match=r"lstm\.dim is .*2024.*, expected"):
+        from_mapping(BiLMConfig, apply_sets(read_toml(path), ["lstm.n_layers=1"]), "x")
+
+
 @pytest.mark.parametrize("entry", ["lstm.dim", "=3", "lstm.dim.x=3"])
 def test_a_set_that_sets_nothing_is_refused(entry):
     with pytest.raises(ConfigError, match="--set"):

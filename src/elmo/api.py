@@ -8,7 +8,7 @@ on other texts.
 import copy
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import islice, pairwise
+from itertools import islice, pairwise, tee
 from pathlib import Path
 from typing import Any, Literal, overload
 
@@ -199,8 +199,10 @@ class Elmo:
 
         The LSTM state of each sentence starts from zeros. `state="warm"`: it starts from the state
         after an empty sentence, which is closer to training with carried state. `state="carry"`: it
-        starts from the state of the sentence at the same position of the batch before, as in
-        bilm-tf and AllenNLP; `batch_size` is then their batch size.
+        starts from the state after the same row of the previous batch, as in bilm-tf and AllenNLP.
+        `batch_size` is then the number of sentences per batch, 32 by default, and must be that of
+        the original program to reproduce its vectors. With other states it is the largest number of
+        sentences per batch and does not change the vectors.
         """
         split = list(read_texts(texts, "embed_tokens"))
         if not single_words:
@@ -263,30 +265,37 @@ class Elmo:
         batch_size: int | None,
         tokens_call: str | None = None,
     ) -> Iterator[Embedded]:
-        """Embed texts; with a `tokens_call`, a first window that looks like tokens is refused."""
+        """Embed texts; with a `tokens_call`, a start that looks like tokens is refused."""
         if state not in ("fresh", "warm", "carry"):
             raise ConfigError(f"state {state!r} is unknown, expected 'fresh', 'warm' or 'carry'")
         if batch_size is not None and batch_size < 1:
             raise ConfigError(f"batch_size is {batch_size}, expected at least 1")
-        carried = self.bilm.initial_state(0)
         start = self.embedder.warm_state() if state == "warm" else None
         encoder = self.bilm.word_encoder
         n_truncated = 0
-        n_texts = batch_size or CARRY_BATCH_SIZE if state == "carry" else None
-        for window in self._windows(texts, n_texts):
-            if tokens_call is not None:
-                refuse_tokens(window, tokens_call)
-                tokens_call = None
+        split = self._windows(texts, tokens_call)
+        arrays: Iterator[NDArray[np.float32]] = iter(())
+        if state == "carry":  # its batches do not end where a window or a text does
+            split, ahead = tee(split)
+            arrays = self._embed_carrying(ahead, batch_size or CARRY_BATCH_SIZE)
+        for window in split:
             sentences = [sentence.tokens for text in window for sentence in text.sentences]
             n_truncated += sum(map(encoder.count_truncated, sentences))
-            if state == "carry":
-                arrays, carried = self.embedder.embed_carrying(sentences, carried)
-            else:
-                arrays = self.embedder.embed(sentences, batch_size, start)
-            remaining = iter(arrays)
+            if state != "carry":
+                arrays = iter(self.embedder.embed(sentences, batch_size, start))
             for text in window:
-                yield self._join(text, list(islice(remaining, len(text.sentences))))
+                yield self._join(text, list(islice(arrays, len(text.sentences))))
         encoder.warn_truncated(n_truncated)
+
+    def _embed_carrying(
+        self, texts: Iterable[list[SplitText]], batch_size: int
+    ) -> Iterator[NDArray[np.float32]]:
+        """Each sentence from the state after the same row of the batch before."""
+        carried = self.bilm.initial_state(0)
+        sentences = (s.tokens for window in texts for text in window for s in text.sentences)
+        for batch in windows(sentences, lambda _: 1, batch_size):
+            arrays, carried = self.embedder.embed_carrying(batch, carried)
+            yield from arrays
 
     def embed_into(
         self,
@@ -472,17 +481,19 @@ class Elmo:
         return self.open_index()
 
     def _windows(
-        self, texts: Iterable[SplitText], n_texts: int | None
+        self, texts: Iterable[SplitText], tokens_call: str | None
     ) -> Iterator[list[SplitText]]:
-        """Texts, `n_texts` at a time or as many as fit into a window."""
-        if n_texts is not None:
-            return windows(texts, lambda _: 1, n_texts)
+        """As many texts as fit into a window; a first one that looks like tokens is refused."""
         token_bytes = max(self.n_layers * self.output_dim * 4, WINDOW_BYTES // WINDOW_TOKENS)
-        return windows(
+        for window in windows(
             texts,
             lambda text: token_bytes * (text.n_tokens + 2 * len(text.sentences)),
             WINDOW_BYTES,
-        )
+        ):
+            if tokens_call is not None:
+                refuse_tokens(window, tokens_call)
+                tokens_call = None
+            yield window
 
     def _join(self, text: SplitText, arrays: list[NDArray[np.float32]]) -> Embedded:
         """The sentences of a text as one result."""

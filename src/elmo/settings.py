@@ -8,6 +8,7 @@ A field's annotation declares what is allowed, and its help text:
 `batch_size: Annotated[PositiveInt, "sequences per step", Renamed("n_rows")] = 32`.
 """
 
+import copy
 import dataclasses
 import difflib
 import json
@@ -125,7 +126,7 @@ def merge(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
 
 def apply_sets(mapping: dict[str, Any], sets: Sequence[str]) -> dict[str, Any]:
     """A copy of nested mappings with `a.b=value` entries written into it."""
-    changed: dict[str, Any] = json.loads(json.dumps(mapping))
+    changed = copy.deepcopy(mapping)
     for entry in sets:
         path, has_value, text = entry.partition("=")
         if not has_value or not path.strip():

@@ -9,7 +9,7 @@ import spacy
 from spacy.tokens import Doc
 from spacy.training import Example
 
-from elmo.adapters.spacy import build_tok2vec
+from elmo.adapters.spacy import build_tok2vec, set_hooks
 from elmo.api import Elmo
 from elmo.errors import CheckpointError
 
@@ -59,6 +59,17 @@ def test_pieces_are_alike_by_their_vectors(nlp):
     for piece in (doc, doc[0:2], doc[3]):
         assert piece.vector_norm == pytest.approx(np.linalg.norm(piece.vector), rel=1e-5)
     assert doc[0:2].similarity(doc[0:2]) == pytest.approx(1, abs=1e-5)
+
+
+def test_a_stored_doc_has_its_vectors_again_once_its_hooks_are_set(nlp):
+    doc = nlp(TEXT)
+    copy = set_hooks(Doc(nlp.vocab).from_bytes(doc.to_bytes()))
+    similarity = copy[3].similarity(copy[9])
+    assert similarity < 0.999  # spaCy's own is 1 for equal words
+    assert similarity == pytest.approx(doc[3].similarity(doc[9]), abs=1e-5)
+    np.testing.assert_array_equal(copy[3].vector, doc[3].vector)
+    np.testing.assert_array_equal(copy[1:4].vector, doc[1:4].vector)
+    np.testing.assert_array_equal(copy.vector, doc.vector)
 
 
 def test_batches_give_what_single_docs_give(nlp):

@@ -43,6 +43,11 @@ def test_a_folder_in_half_the_room_has_nearly_the_same_vectors(run, refused, off
     )
 
 
+def test_a_folder_whose_name_has_a_version_is_no_file(run, official, tmp_path):
+    assert run("convert", official, tmp_path / "model-0.5", "--half").code == 0
+    assert (tmp_path / "model-0.5" / "model.safetensors").is_file()
+
+
 def test_a_model_that_is_absent_is_refused_and_nothing_is_written(refused, tmp_path):
     assert "absent" in refused("convert", tmp_path / "absent", tmp_path / "out")
     assert not (tmp_path / "out").exists()

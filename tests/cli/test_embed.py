@@ -243,3 +243,19 @@ def test_a_corpus_with_a_bad_line_is_refused_before_anything_is_written(
 def test_workers_are_for_shards(refused, text, tmp_path, official, option):
     message = refused("embed", text, "-o", tmp_path / "v.npz", "-m", official, *option)
     assert "--format parquet" in message
+
+
+@pytest.mark.parametrize(
+    ("option", "files"),
+    [
+        ("--id-column", "--column and --id-column are for .csv, .tsv and .parquet files"),
+        ("--column", "--column and --id-column are for .csv, .tsv and .parquet files"),
+        ("--id-field", "--id-field is for FASTA files"),
+    ],
+)
+def test_options_for_other_kinds_of_files_are_refused(
+    refused, text, tmp_path, official, option, files
+):
+    assert files in refused("embed", text, "-o", tmp_path / "v.npz", "-m", official, option, "1")
+    assert files in refused("embed", "-", "-o", tmp_path / "v.npz", "-m", official, option, "1")
+    assert not (tmp_path / "v.npz").exists()

@@ -1,8 +1,11 @@
+import io
 import json
+import sys
 
 import pytest
 
 from elmo import Elmo
+from elmo.cli.main import main
 from elmo.inference.results import Scored
 from elmo.models import model_folder
 from elmo.models.model_folder import Model
@@ -54,6 +57,17 @@ def test_a_reader_sees_a_line_a_word_and_unknown_words_marked(run, folder):
         ["perplexity", "combined"],
         ["unknown", "words"],
     ]
+
+
+def test_words_are_printed_whatever_the_encoding_of_the_system_is(folder, tmp_path, monkeypatch):
+    (tmp_path / "russian.txt").write_text("Он взял лук .\n", encoding="utf-8")
+    written = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, encoding="cp1252"))
+    with pytest.raises(SystemExit) as left:
+        main(["score", str(tmp_path / "russian.txt"), "-m", str(folder)])
+    assert not left.value.code
+    sys.stdout.flush()
+    assert "\nвзял ?" in written.getvalue().decode("utf-8")
 
 
 def test_a_model_without_a_softmax_cannot_score(refused, official):
@@ -148,3 +162,21 @@ def test_an_index_is_exported_when_it_is_built_and_later(run, refused, folder, t
     assert (tmp_path / "map.parquet").read_bytes() == first
     assert "Missing option '--out'" in refused("index", text, "-m", folder)
     assert "not a complete index" in refused("index", text, *export)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("-o", "index", "--word", "bow"), "--word and --max-rows are for an export"),
+        (("-o", "index", "--max-rows", "9"), "--word and --max-rows are for an export"),
+        (("--tsv", "log", "--lines", "tokens"), "--exact and --lines are for a new index"),
+        (("--tsv", "log", "--exact"), "--exact and --lines are for a new index"),
+        (("-o", "index", "--tsv", "log", "--max-rows", "0"), "--max-rows 0, expected at least"),
+    ],
+)
+def test_options_that_would_do_nothing_are_refused(
+    refused, folder, text, tmp_path, monkeypatch, options, message
+):
+    monkeypatch.chdir(tmp_path)
+    assert message in refused("index", text, "-m", folder, *options)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["model", "text.txt"]

@@ -67,6 +67,11 @@ def test_options_of_a_bilm_are_refused_for_a_task(refused, workplace):
     assert "are for a biLM" in line
 
 
+def test_the_option_of_a_task_is_refused_for_a_bilm(refused, workplace):
+    bilm = workplace / "bilm-1"
+    assert "is for a task model" in refused("evaluate", bilm, workplace / NER.file_name, "-m", bilm)
+
+
 def test_an_unknown_task_is_named_with_the_nearest(refused, workplace):
     assert "did you mean 'chunk'" in refused(*train(workplace, "chunks", "other"))
     assert not (workplace / "other").exists()

@@ -114,6 +114,15 @@ def test_a_missing_file_is_no_such_file(refused, folder, scoring_model):
     assert f"error: {absent}: no such file\n" == refused("evaluate", scoring_model, absent)
 
 
+@pytest.mark.parametrize("option", ["--layers", "--min-count", "--lines"])
+def test_options_of_a_text_are_refused_for_a_vocabulary(refused, folder, scoring_model, option):
+    value = {"--layers": "top", "--min-count": "2", "--lines": "tokens"}[option]
+    (folder / "words.txt").write_text("bow\n")
+    given = ("--vocabulary", folder / "words.txt", "-o", folder / "static.txt", option, value)
+    assert "are for --text" in refused("export-static", *given, "-m", scoring_model)
+    assert not (folder / "static.txt").exists()
+
+
 @pytest.mark.parametrize(
     "words",
     [

@@ -267,3 +267,57 @@ def test_a_kill_between_the_two_renames_of_a_replacement_loses_nothing(tmp_path)
     recover(tmp_path)
     assert names(tmp_path) == ["out"]
     assert (tmp_path / "out" / "a.txt").read_text() == "old"
+
+
+def test_a_folder_that_cannot_be_moved_back_is_kept_for_the_next_attempt(tmp_path, monkeypatch):
+    write_folder(tmp_path / "out", "old")
+    be_killed(tmp_path / "out")
+    (temporary,) = tmp_path.glob(".*.tmp")
+    (tmp_path / "out").rename(f"{temporary}.old")
+    with monkeypatch.context() as denied:
+        denied.setattr(os, "replace", raise_denied)
+        recover(tmp_path)
+    recover(tmp_path)
+    assert names(tmp_path) == ["out"]
+    assert (tmp_path / "out" / "a.txt").read_text() == "old"
+
+
+def test_a_new_folder_that_cannot_be_moved_does_not_cost_the_old_one(tmp_path, monkeypatch):
+    write_folder(tmp_path / "out", "old")
+    replace = os.replace
+    with monkeypatch.context() as denied:
+
+        def only_aside(source, target):
+            if not str(target).endswith(".old"):
+                in_the_way = (tmp_path / "out").exists()
+                raise_denied(code=errno.ENOTEMPTY if in_the_way else errno.EPERM)
+            replace(source, target)
+
+        denied.setattr(os, "replace", only_aside)
+        with (
+            pytest.raises(WriteError, match="cannot be written"),
+            atomic_folder(tmp_path / "out") as temporary,
+        ):
+            (temporary / "a.txt").write_text("new")
+    recover(tmp_path)
+    assert names(tmp_path) == ["out"]
+    assert (tmp_path / "out" / "a.txt").read_text() == "old"
+
+
+def test_on_windows_a_folder_replaces_no_file_and_a_denied_rename_ends(tmp_path, monkeypatch):
+    monkeypatch.setattr("elmo.files.atomic.FOLDER_EXISTS", (errno.EACCES,))
+    (tmp_path / "file").write_text("mine")
+    with monkeypatch.context() as denied:
+        denied.setattr(os, "replace", raise_denied)
+        for name in ("file", "absent"):
+            with (
+                pytest.raises(WriteError, match="cannot be written"),
+                atomic_folder(tmp_path / name),
+            ):
+                pass
+    assert names(tmp_path) == ["file"]
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+def raise_denied(*paths, code=errno.EACCES):
+    raise OSError(code, os.strerror(code), *map(str, paths[:1]))

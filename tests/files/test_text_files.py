@@ -70,3 +70,13 @@ def test_several_paths_globs_and_folders_are_found_in_their_order(tmp_path):
     ]
     with pytest.raises(DataError, match="no file matches"):
         find_text_files(tmp_path / "c*")
+
+
+def test_a_glob_finds_files_at_any_depth_and_a_folder_leaves_out_what_is_hidden(tmp_path):
+    below = tmp_path / "below" / "deeper"
+    below.mkdir(parents=True)
+    (tmp_path / "folder.txt").mkdir()
+    for path in (tmp_path / "a.txt", tmp_path / "._a.txt", below / "b.txt"):
+        path.touch()
+    assert find_text_files(tmp_path) == [tmp_path / "a.txt"]
+    assert find_text_files(tmp_path / "**/*.txt") == [tmp_path / "a.txt", below / "b.txt"]

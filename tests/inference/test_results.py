@@ -1,6 +1,7 @@
 """What `embed` gives: choices of layers, and pooling."""
 
 import dataclasses
+import math
 
 import numpy as np
 import pytest
@@ -28,9 +29,10 @@ def test_a_layer_is_chosen_by_name_or_number(embedded, choice, layer):
     np.testing.assert_array_equal(embedded.vectors(choice), embedded.layers[layer])
 
 
-def test_layers_are_mixed_by_weights(embedded):
+@pytest.mark.parametrize("weights", [[0.5, 0, -2], np.array([0.5, 0, -2])])
+def test_layers_are_mixed_by_weights(embedded, weights):
     expected = 0.5 * embedded.layers[0] - 2 * embedded.layers[2]
-    np.testing.assert_allclose(embedded.vectors([0.5, 0, -2]), expected, atol=1e-5)
+    np.testing.assert_allclose(embedded.vectors(weights), expected, atol=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -46,7 +48,11 @@ def test_several_layers_are_a_row_of_weights_each(choice, rows):
 
 
 @pytest.mark.parametrize(
-    "choice", [3, -4, "3", "-4", "", "x", "0,", "1.5", "- 1", "toP", [1, 2], [[1, 2, 3]]]
+    "choice",
+    [
+        *(3, -4, "3", "-4", "", "x", "0,", "1.5", "- 1", "toP"),
+        *([1, 2], [[1, 2, 3]], ["a", "b", "c"], [1, [2], 3], [1, math.nan, 1], None),
+    ],
 )
 def test_a_choice_that_is_none_is_reported(choice):
     with pytest.raises(ConfigError, match="expected"):

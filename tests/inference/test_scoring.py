@@ -281,6 +281,9 @@ def test_a_model_of_one_direction_is_combined_with_nothing(tiny_options):
     assert set(sentence.log_probs) == {"forward", "combined"}
     with pytest.raises(ConfigError, match="'backward', expected forward or combined"):
         sentence.surprisal("backward")
+    found = model.substitutes("I took a bow .", 3, k=5)
+    by_forward = sorted(found, key=lambda word: -word.log_probs["forward"])
+    assert [word.word for word in found] == [word.word for word in by_forward]
 
 
 def test_a_model_without_a_head_says_so(elmo):

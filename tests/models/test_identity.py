@@ -8,6 +8,7 @@ import torch
 
 from elmo import Elmo
 from elmo.models.identity import model_hash
+from elmo.network import kernels
 from elmo.network.bilm import BiLM
 from elmo.network.softmax import build_head
 from elmo.text.vocabulary import Vocabulary
@@ -58,6 +59,18 @@ def test_a_head_and_its_words_change_the_hash(bilm):
     others = Vocabulary.of_words(["a", "cow"])
     hashes = [model_hash(bilm), model_hash(bilm, head, WORDS), model_hash(bilm, head, others)]
     assert len(set(hashes)) == 3
+
+
+@pytest.mark.needs("compiler")
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_packed_model_has_the_same_hash_and_stays_packed(bilm, dtype):
+    bilm.store_matrices(dtype)
+    plain = model_hash(copy.deepcopy(bilm))
+    bilm.hold_packed()
+    n_numbers = sum(each.numel() for each in kernels.plain_tensors(bilm))
+    assert model_hash(bilm) == plain
+    assert sum(each.numel() for each in kernels.plain_tensors(bilm)) == n_numbers
+    assert n_numbers < kernels.count_numbers(bilm)
 
 
 def test_the_shipped_model_has_the_hash_that_published_results_record():

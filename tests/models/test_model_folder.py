@@ -194,6 +194,15 @@ def test_a_model_folder_with_something_else_in_it_is_left_as_it_is(folder, model
     assert (folder / "notes.txt").read_text() == "precious"
 
 
+def test_a_model_of_another_package_is_left_as_it_is(folder, model):
+    (folder / CONFIG).write_text('{"model_type": "bert"}')
+    before = file_hash(folder / WEIGHTS)
+    with pytest.raises(CheckpointError, match=r"contains 'config\.json'"):
+        model_folder.save(folder, model)
+    assert file_hash(folder / WEIGHTS) == before
+    assert "no format_version, expected the config.json of an ELMo model" in refused(folder)
+
+
 def test_a_file_in_the_folder_s_place_is_left_as_it_is(tmp_path, model):
     (tmp_path / "model").write_text("precious")
     with pytest.raises(CheckpointError, match="model: "):
@@ -207,7 +216,9 @@ def test_a_place_below_a_file_cannot_be_written(tmp_path, model):
         model_folder.save(tmp_path / "file" / "model", model)
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+@pytest.mark.skipif(
+    not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may write everywhere"
+)
 def test_a_read_only_place_cannot_be_written(tmp_path, model):
     tmp_path.chmod(0o500)
     with pytest.raises(WriteError, match="cannot be written"):

@@ -1,18 +1,27 @@
 """The network where the kernels cannot run: other devices, other number types, autocast."""
 
+import pytest
 import torch
 
+from elmo.inference.layer import ElmoLayer
 from elmo.network import kernels
 from elmo.network.bilm import BiLM, BiLMState
-from elmo.network.config import tiny
+from elmo.network.config import BiLMConfig, CharCnnConfig, LstmConfig, tiny
 from tests.random_models import encode_batch
 
 SENTENCES = [["I", "took", "a", "bow", "."], ["bow"], ["a", "bow", "and", "arrow"]]
 
 
-def build_model() -> BiLM:
+# As wide as its filters: there is no projection of the token vectors.
+NO_PROJECTION = BiLMConfig(
+    char_cnn=CharCnnConfig(char_dim=8, filters=((1, 8), (2, 8)), n_highways=1),
+    lstm=LstmConfig(dim=32, projection_dim=16),
+)
+
+
+def build_model(config: BiLMConfig | None = None) -> BiLM:
     torch.manual_seed(1)
-    return BiLM(tiny()).eval()
+    return BiLM(config or tiny()).eval()
 
 
 @torch.no_grad()
@@ -25,17 +34,45 @@ def test_double_precision_runs_the_plain_path_and_gives_the_same_vectors() -> No
     torch.testing.assert_close(single.double(), double, atol=1e-5, rtol=0)
 
 
-@torch.no_grad()
-def test_autocast_runs_the_plain_path_near_the_same_vectors() -> None:
-    bilm = build_model()
-    batch = encode_batch(SENTENCES, 50, 3)
-    exact = bilm(batch).layers
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        layers = next(zip(*bilm.stacks.values(), strict=True))
-        assert not kernels.can_run(layers, [exact])
-        rounded = bilm(batch).layers
+def assert_near(rounded: torch.Tensor, exact: torch.Tensor) -> None:
     # bfloat16 has eight bits: products of numbers near one are right to some hundredths.
     torch.testing.assert_close(rounded.float(), exact, atol=0.05, rtol=0.05)
+
+
+@pytest.mark.parametrize("config", [tiny(), NO_PROJECTION], ids=["projection", "no projection"])
+@pytest.mark.parametrize("wants_gradients", [False, True])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_autocast_gives_nearly_the_same_vectors(
+    config: BiLMConfig, wants_gradients: bool, dtype: torch.dtype
+) -> None:
+    bilm = build_model(config)
+    batch = encode_batch(SENTENCES, 50, 3)
+    with torch.no_grad():
+        exact = bilm(batch).layers
+    with torch.autocast("cpu", dtype=dtype), torch.set_grad_enabled(wants_gradients):
+        assert_near(bilm(batch).layers, exact)
+
+
+@pytest.mark.parametrize("config", [tiny(), NO_PROJECTION], ids=["projection", "no projection"])
+@pytest.mark.parametrize("fine_tune", [False, True])
+def test_a_layer_of_a_task_trains_under_autocast(config: BiLMConfig, fine_tune: bool) -> None:
+    layer = ElmoLayer(build_model(config), fine_tune=fine_tune, dropout=0.0)
+    with torch.no_grad():
+        exact = layer(SENTENCES).mixes[0]
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        mixed = layer(SENTENCES).mixes[0]
+    assert_near(mixed, exact)
+    mixed.float().sum().backward()
+    trained = [parameter for parameter in layer.parameters() if parameter.requires_grad]
+    assert all(parameter.grad is not None for parameter in trained)
+
+
+@torch.no_grad()
+def test_a_model_in_bfloat16_runs_under_autocast() -> None:
+    batch = encode_batch(SENTENCES, 50, 3)
+    exact = build_model()(batch).layers
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert_near(build_model().bfloat16()(batch).layers, exact)
 
 
 @torch.no_grad()

@@ -47,6 +47,15 @@ def test_chosen_weights_train_on(layers):
     assert mix.weights.tolist() != [0.0, 1.0, 2.0]
 
 
+@pytest.mark.parametrize("is_frozen", [False, True])
+def test_whole_numbers_are_initial_values_too(layers, is_frozen):
+    mixes = [
+        ScalarMix(3, initial_weights=[0, 0, one], initial_gamma=one, is_frozen=is_frozen)
+        for one in (1, 1.0)
+    ]
+    assert torch.equal(mixes[0](layers, MASK), mixes[1](layers, MASK))
+
+
 def test_frozen_weights_do_not_train(layers):
     mix = ScalarMix(3, initial_weights=[0.0, 1.0, 2.0], is_frozen=True)
     mix(layers.requires_grad_(), MASK).sum().backward()

@@ -117,3 +117,27 @@ def test_a_run_of_another_model_is_refused(places, tmp_path):
 def test_the_defaults_are_settings_that_exist():
     assert read_over(dict(DEFAULTS), None, []).train.patience == 3
     assert read_config("tiny", None, []).model == tiny()
+
+
+def test_the_learning_rate_follows_the_kind_of_the_optimizer(places):
+    folder, _ = places
+    start = model_folder.load(folder / "start" / "model")
+
+    def rate(*sets):
+        return read_finetune_config(start, None, sets).optimizer.learning_rate
+
+    assert rate() == rate("optimizer.kind=adamw") == 5e-4
+    assert rate("optimizer.kind=muon") == 1e-3
+    assert rate("optimizer.kind=adagrad") == 0.025
+    assert rate("optimizer.kind=adagrad", "optimizer.learning_rate=0.1") == 0.1
+
+
+def test_only_the_first_process_makes_folders(places, tmp_path):
+    folder, texts = places
+    bare = Model(model_folder.load(folder / "start" / "model").bilm)
+    config = read_finetune_config(bare, None, COMMON)
+    second = Processes(1, 2, torch.device("cpu"))
+    # Without a first process it gets no further than the first exchange with it.
+    with pytest.raises(ValueError, match="process group"):
+        finetune_model(bare, config, texts, tmp_path, Budget(max_steps=1), second)
+    assert list(tmp_path.iterdir()) == []

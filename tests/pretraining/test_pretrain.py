@@ -358,3 +358,14 @@ def test_the_saved_model_has_the_averaged_weights(texts, tmp_path):
     found = model.bilm.state_dict()[name]
     assert torch.equal(found, saved[f"average.bilm.{name}"])
     assert not torch.equal(found, saved[f"bilm.{name}"])
+
+
+def test_the_card_of_a_run_that_stopped_early_is_of_the_kept_model(texts, tmp_path):
+    # At this rate the model gets worse soon.
+    sets = ("train.patience=2", "train.evaluate_every=2", "optimizer.decay=constant")
+    train(texts, tmp_path, *sets, "optimizer.learning_rate=0.3", n_steps=60)
+    lines = [line for line in read_metrics(tmp_path / "metrics.jsonl") if "heldout_mean" in line]
+    best = min(lines[:-1], key=lambda line: line["heldout_mean"])  # the last one is of all text
+    assert best["step"] < lines[-1]["step"] < 60
+    card = (tmp_path / "model" / "README.md").read_text()
+    assert f"\n{best['step']} steps of 4 x 6 tokens, " in card

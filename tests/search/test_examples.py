@@ -65,6 +65,15 @@ def test_of_a_word_in_very_many_sentences_some_of_all_parts_are_looked_at(elmo):
     assert numbers == list(range(0, n_sentences, 2))
 
 
+@pytest.mark.parametrize("k", [0, -1])
+def test_fewer_neighbors_than_one_are_refused(elmo, corpus, k):
+    index = ExampleIndex(elmo, corpus)
+    with pytest.raises(ConfigError, match=f"k is {k}, expected at least 1"):
+        index.nearest(elmo.embed_tokens([["bow"]])[0].layers[:, 0], k)
+    with pytest.raises(ConfigError, match=f"k is {k}, expected at least 1"):
+        index.similar_words(np.ones(index.projection_dim), k)
+
+
 def test_several_layers_are_refused(elmo, corpus):
     layers = elmo.embed_tokens([["bow"]])[0].layers[:, 0]
     with pytest.raises(ConfigError, match="are several"):

@@ -6,6 +6,7 @@ import pytest
 from elmo.api import Elmo
 from elmo.errors import ConfigError, DataError, WriteError
 from elmo.models.model_folder import Model
+from elmo.search.build import temporary_index
 from elmo.search.export import choose, write_map, write_projector
 from tests.conftest import CORPUS, TINY_OPTIONS
 from tests.random_models import build_bilm, random_weights
@@ -76,6 +77,16 @@ def test_a_map_has_places_and_nearest_rows(index, tmp_path):
     assert [row["neighbors"]["ids"][0] for row in rows] == list(range(40))
 
 
+def test_a_row_is_its_own_first_neighbor_where_sentences_repeat(model, tmp_path):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    repeated = temporary_index(model, [["a", "bow"], ["the", "ship"]] * 20)
+    write_map(repeated, tmp_path / "map.parquet")
+    rows = parquet.read_table(tmp_path / "map.parquet")["neighbors"].to_pylist()
+    assert [row["ids"][0] for row in rows] == list(range(80))
+    assert all(len(set(row["ids"])) == 15 for row in rows)
+    np.testing.assert_allclose([row["distances"] for row in rows], 0, atol=1e-5)
+
+
 def test_a_folder_for_the_projector_is_what_tensorboard_reads(index, tmp_path):
     n_rows = write_projector(index, tmp_path / "log", layers="average")
     vectors = np.loadtxt(tmp_path / "log" / "vectors.tsv", delimiter="\t")
@@ -98,16 +109,30 @@ def test_a_folder_for_the_projector_is_what_tensorboard_reads(index, tmp_path):
 def test_what_is_there_is_not_overwritten_by_a_folder(index, tmp_path):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "notes.txt").write_text("keep")
-    with pytest.raises(DataError, match="exists, expected a new folder"):
+    with pytest.raises(DataError, match=r"contains 'notes\.txt'; expected a new folder"):
         write_projector(index, tmp_path / "mine")
     assert (tmp_path / "mine" / "notes.txt").read_text() == "keep"
+    (tmp_path / "file").write_text("keep")
+    with pytest.raises(DataError, match="is a file; expected a new folder"):
+        write_projector(index, tmp_path / "file")
     with pytest.raises(WriteError):
         write_map(index, tmp_path / "absent" / "map.parquet")
 
 
-def test_tabs_and_line_ends_in_tokens_do_not_break_a_table(model, tmp_path):
-    from elmo.search.build import temporary_index
+def test_a_log_folder_of_tensorboard_is_left_as_it_is(index, tmp_path):
+    names = ["events.out.tfevents.1", "projector_config.pbtxt"]
+    for name in names:
+        (tmp_path / name).write_text("a training run")
+    with pytest.raises(DataError, match=r"contains 'events\.out\.tfevents\.1'"):
+        write_projector(index, tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == names
 
+
+def test_a_folder_for_the_projector_may_be_empty(index, tmp_path):
+    assert write_projector(index, tmp_path) == len(index)
+
+
+def test_tabs_and_line_ends_in_tokens_do_not_break_a_table(model, tmp_path):
     odd = temporary_index(model, [["a\tb", "c\nd", "e", "f", "g"]])
     write_projector(odd, tmp_path / "log")
     lines = (tmp_path / "log" / "metadata.tsv").read_text().splitlines()

@@ -141,6 +141,12 @@ def test_half_a_graph_is_refused(model, sentences, tmp_path, n_kept):
         WordIndex(tmp_path, model)
 
 
+def test_an_index_with_a_graph_is_replaced(model, sentences, tmp_path):
+    build_index(model, sentences, tmp_path, graph_from=0)
+    assert not build_index(model, sentences, tmp_path, graph_from=None).has_graph
+    assert not list(tmp_path.glob("graph-*"))
+
+
 def test_a_small_text_needs_no_library_and_a_large_one_says_which(
     model, sentences, tmp_path, monkeypatch
 ):

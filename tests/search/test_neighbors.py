@@ -1,5 +1,6 @@
 """The index of words in context, held against cosines made one by one."""
 
+import dataclasses
 import multiprocessing
 import os
 import signal
@@ -11,6 +12,8 @@ from elmo.api import Elmo
 from elmo.errors import CheckpointError, ConfigError, DataError
 from elmo.inference.occurrence import Occurrence
 from elmo.models.model_folder import Model
+from elmo.network.bilm import BiLM
+from elmo.network.config import LstmConfig, tiny
 from elmo.search.build import build_index, temporary_index
 from elmo.search.index import WordIndex
 from elmo.search.neighbors import find_neighbors, open_index
@@ -187,9 +190,27 @@ def test_a_build_that_is_killed_leaves_nothing_that_looks_complete(model, tmp_pa
 
 def test_a_folder_that_holds_something_else_is_not_overwritten(model, tmp_path):
     (tmp_path / "letters.txt").write_text("Dear")
-    with pytest.raises(DataError, match="not an index"):
+    with pytest.raises(DataError, match=r"contains 'letters\.txt'; expected a new folder"):
         build_index(model, SENTENCES, tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["letters.txt"]
+
+
+def test_a_folder_with_an_index_json_of_something_else_is_not_overwritten(model, tmp_path):
+    (tmp_path / "index.json").write_text("{}")
+    with pytest.raises(DataError, match=r"contains 'index\.json'; expected a new folder"):
+        build_index(model, SENTENCES, tmp_path)
+    assert (tmp_path / "index.json").read_text() == "{}"
+
+
+@pytest.mark.parametrize("name", ["letters.txt", "layer-9.bin/"])
+def test_an_index_with_something_else_in_it_is_not_overwritten(model, tmp_path, name):
+    build_index(model, SENTENCES[:2], tmp_path)
+    path = tmp_path / name
+    path.mkdir() if name.endswith("/") else path.write_text("Dear")
+    with pytest.raises(DataError, match=f"contains '{path.name}'"):
+        build_index(model, SENTENCES, tmp_path)
+    assert path.exists()
+    assert list(WordIndex(tmp_path, model).sentences) == SENTENCES[:2]
 
 
 def test_the_first_words_are_written_before_the_last_are_read(model, tmp_path):
@@ -231,6 +252,27 @@ def test_a_text_without_words_is_refused(model, tmp_path):
 def test_several_layers_at_once_are_refused(model, index):
     with pytest.raises(ConfigError, match="several"):
         find_neighbors(model, index, ASKED, 3, layers="all")
+
+
+@pytest.mark.parametrize("k", [0, -1])
+def test_fewer_neighbors_than_one_are_refused(model, index, k):
+    with pytest.raises(ConfigError, match=f"k is {k}, expected at least 1"):
+        find_neighbors(model, index, ASKED, k)
+    with pytest.raises(ConfigError, match=f"k is {k}, expected at least 1"):
+        index.similar_words(np.ones(index.projection_dim), k)
+
+
+def test_a_model_without_lstm_layers_is_searched_by_its_token_layer(tmp_path):
+    config = dataclasses.replace(tiny(), lstm=LstmConfig(dim=8, projection_dim=16, n_layers=0))
+    model = Elmo(Model(BiLM(config).eval()))
+    index = build_index(model, SENTENCES, tmp_path)
+    found = find_neighbors(model, index, ASKED, 3)
+    assert [n.similarity for n in found.in_context] == pytest.approx([1, 1, 1], abs=1e-3)
+    expected = np.concatenate([e.vectors("top") for e in model.embed_tokens(SENTENCES)])
+    np.testing.assert_allclose(index.vectors(np.arange(len(index))), expected, atol=5e-3)
+    (tmp_path / "products.bin").write_bytes(bytes(4))
+    with pytest.raises(CheckpointError, match="1 vectors for"):
+        WordIndex(tmp_path, model)
 
 
 @pytest.mark.parametrize(

@@ -32,8 +32,16 @@ def open_page(page, address, **said):
 
 
 def cells(page):
-    rows = page.locator("#heatmap tbody tr").all()
-    return np.array([[float(td.inner_text()) for td in row.locator("td").all()] for row in rows])
+    """The numbers of the heat map, which the page draws in the next frame after a change."""
+    return np.array(
+        page.evaluate(
+            """() => new Promise((resolve) => requestAnimationFrame(() => {
+                const rows = [...document.querySelectorAll("#heatmap tbody tr")];
+                resolve(rows.map((row) => [...row.cells].filter((cell) => cell.tagName === "TD")
+                    .map((cell) => Number(cell.innerText))));
+            }))"""
+        )
+    )
 
 
 def bows(model, weights, gamma=1.0):

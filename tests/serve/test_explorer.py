@@ -284,6 +284,38 @@ def test_a_token_is_asked_for_once(context, service):
         page.wait_for_selector("#heatmap tbody tr")
 
 
+@pytest.mark.parametrize("wrong", ["wrong-token", "“a-long-secret-token”"])
+def test_a_wrong_token_is_refused_and_not_kept(context, service, wrong):
+    with running(service, "a-long-secret-token") as (address, _):
+        page = context.new_page()
+        page.goto(address)
+        expect(page.locator("#token-dialog")).to_be_visible()
+        expect(page.locator("#token-error")).to_be_empty()
+        page.locator("#token").fill(wrong)
+        page.get_by_role("button", name="Continue").click()
+        expect(page.locator("#token-error")).to_have_text("The server does not accept this token.")
+        page.reload()
+        expect(page.locator("#token-dialog")).to_be_visible()
+        page.locator("#token").fill("a-long-secret-token")
+        page.get_by_role("button", name="Continue").click()
+        page.wait_for_selector("#heatmap tbody tr")
+        expect(page.locator("#token-dialog")).to_be_hidden()
+
+
+def test_code_is_copied_where_the_clipboard_api_is_absent(context, address):
+    page = context.new_page()
+    page.add_init_script("delete Navigator.prototype.clipboard")  # as on plain http
+    open_page(page, address)
+    button = page.locator('[data-copy="call-python"]')
+    button.click()
+    expect(button).to_have_text("Copied")
+    expect(button).to_be_focused()
+    code = page.locator("#call-python").text_content()
+    other = context.new_page()
+    other.goto(f"{address}/health")
+    assert other.evaluate("navigator.clipboard.readText()") == code
+
+
 def test_the_examples_separate_the_senses_in_the_top_layer(page):
     english = Elmo.load("english")
     examples = page.evaluate("import('/static/examples.js').then((all) => all.EXAMPLES)")

@@ -143,6 +143,56 @@ def test_the_map_works_with_the_keyboard(page):
     expect(page.locator("#map-tip")).to_be_hidden()
 
 
+def test_the_point_in_focus_is_inside_the_zoomed_map(page):
+    page.locator('#map .point[tabindex="0"]').focus()
+    for _ in range(4):
+        page.keyboard.press("+")
+    seen = set()
+    for key in ("ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown") * 2:
+        page.keyboard.press(key)
+        name, x, y, width, height = page.evaluate(
+            "(() => { const point = document.activeElement;"
+            " const m = new DOMMatrix(point.style.transform);"
+            " const frame = document.getElementById('map').viewBox.baseVal;"
+            " return [point.ariaLabel, m.e, m.f, frame.width, frame.height]; })()"
+        )
+        assert 0 < x < width
+        assert 0 < y < height
+        seen.add(name)
+    assert len(seen) > 1
+    expect(page.locator("#map-tip")).to_be_visible()
+
+
+def test_a_tap_selects_a_point_after_a_finger_has_scrolled_the_page(browser, address):
+    settings = {"has_touch": True, "viewport": {"width": 400, "height": 700}}
+    with browser.new_context(**settings) as context:
+        page = context.new_page()
+        open_page(page, address, at="0,0")
+        page.locator("#map").scroll_into_view_if_needed()
+        page.wait_for_timeout(500)
+        page.evaluate(
+            "document.getElementById('map').addEventListener('pointercancel',"
+            " () => (document.body.dataset.isScrolled = 'yes'))"
+        )
+        box = page.locator("#map").bounding_box()
+        x, y = box["x"] + 15, box["y"] + box["height"] / 2
+        touch = context.new_cdp_session(page)
+
+        def send(kind, *points):
+            event = {"type": kind, "touchPoints": [{"x": x, "y": v} for v in points]}
+            touch.send("Input.dispatchTouchEvent", event)
+
+        send("touchStart", y)
+        for k in range(1, 8):
+            send("touchMove", y - 12 * k)
+            page.wait_for_timeout(30)
+        send("touchEnd")
+        page.wait_for_selector("[data-is-scrolled]")
+        page.wait_for_timeout(500)
+        page.locator('#map .point[aria-label="bow, sentence 2"] circle').tap()
+        expect(page.locator("#word-sentence")).to_have_text("He drew a bow and arrow.")
+
+
 def test_a_point_shows_its_sentence_under_the_pointer(page):
     page.locator('#map .point[aria-label="bow, sentence 2"] circle').hover()
     expect(page.locator("#map-tip")).to_contain_text("He drew a bow and arrow.")

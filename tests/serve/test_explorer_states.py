@@ -1,5 +1,6 @@
 """The explorer while it loads, waits and fails; its history, and long texts."""
 
+import re
 from contextlib import contextmanager
 
 import numpy as np
@@ -124,9 +125,71 @@ def test_a_series_of_slider_moves_is_one_step_of_the_history(page):
     length = page.evaluate("history.length")
     for value in (0.2, 0.4, 0.6):
         slide(page, "weight-0", value)
+        page.wait_for_timeout(300)
     assert page.evaluate("history.length") == length + 1
     page.go_back()
     expect(page.locator("#weight-0-value")).to_have_text("0.00")
+
+
+def test_a_moving_slider_changes_the_address_when_it_stops(page):
+    n_changes = page.evaluate(
+        """async () => {
+            let n = 0;
+            for (const name of ["pushState", "replaceState"]) {
+                const change = history[name].bind(history);
+                history[name] = (...given) => (n++, change(...given));
+            }
+            const slider = document.getElementById("weight-0");
+            for (let k = 1; k <= 150; k++) {
+                slider.value = k / 200;
+                slider.dispatchEvent(new Event("input"));
+            }
+            return n;
+        }"""
+    )
+    assert n_changes == 0
+    expect(page).to_have_url(re.compile("s=0.75%2C0%2C1"))
+    slide(page, "weight-0", 0.25)
+    page.locator('[data-copy="link"]').click()
+    assert "s=0.25%2C0%2C1" in page.evaluate("navigator.clipboard.readText()")
+
+
+@pytest.mark.parametrize("is_sent", [False, True])
+def test_going_back_drops_the_text_that_is_being_typed(page, is_sent):
+    page.locator(".layer").nth(1).click()
+    with paused(page, "**/api/score") as waiting:
+        page.locator("#text").fill("One ship here .\nAnother ship there .")
+        while is_sent and not waiting:
+            page.wait_for_timeout(50)
+        page.go_back()
+        expect(page.locator("body")).to_have_attribute("data-status", "ready")
+        assert page.locator("#text").input_value() == "\n".join(BOWS)
+    page.wait_for_timeout(800)
+    expect(page.locator("body")).to_have_attribute("data-status", "ready")
+    assert page.locator("#compared-word").input_value() == "bow"
+    assert "ship+here" not in page.url
+
+
+def test_going_back_after_an_error_shows_results_without_it(context, address):
+    page = context.new_page()
+    open_page(page, address)
+    page.locator(".layer").nth(1).click()
+    page.locator("#text").fill("word " * 101)
+    expect(page.locator("#message")).to_contain_text("max_sentence_tokens")
+    page.go_back()
+    expect(page.locator("#message")).to_be_empty()
+    assert page.locator("#results").evaluate("results => !results.inert")
+
+
+def test_text_typed_while_the_page_loads_is_kept(context, address):
+    page = context.new_page()
+    with paused(page, "**/api/info") as waiting:
+        page.goto(address)
+        while not waiting:
+            page.wait_for_timeout(50)
+        page.locator("#text").fill("One ship here .\nAnother ship there .")
+    expect(page.locator("#compared-word")).to_have_value("ship")
+    assert page.locator("#text").input_value() == "One ship here .\nAnother ship there ."
 
 
 def test_a_refusal_is_reported_on_the_page(context, address):

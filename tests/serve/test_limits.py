@@ -29,7 +29,7 @@ from elmo.serve.operations import Service
 from elmo.serve.run import listen, read_token
 from elmo.serve.schemas import EmbedBody
 from elmo.text.tokenizer import Sentence
-from tests.serve.conftest import running
+from tests.serve.conftest import Capitals, running
 from tests.serve.test_api import refused
 
 TOKEN = "a-long-secret-token"
@@ -309,6 +309,83 @@ def test_a_slow_body_is_not_waited_for(service):
             assert b"408" in connection.recv(4096).split(b"\r\n")[0]
 
 
+class LongLabels:
+    """A task model whose predictions are larger than the send buffer of a connection."""
+
+    kind = "labels"
+
+    def read_text(self, text):
+        return [sentence.tokens for sentence in text]
+
+    def length(self, tokens):
+        return len(tokens)
+
+    def predict(self, sentences):
+        return [{"labels": ["x" * 20_000_000]} for _ in sentences]
+
+
+def test_a_client_that_does_not_read_holds_its_slot_until_the_timeout(model):
+    service = Service(model, "tiny", None, {"long": LongLabels(), "ner": Capitals()})
+    limits = {"max_in_flight_of_client": 2, "timeout_seconds": 5}
+    body = b'{"texts": ["A bow."]}'
+    with running(service, limits=limits) as (address, _):
+        port = int(address.rsplit(":", 1)[1])
+        connections = [socket.create_connection(("127.0.0.1", port), timeout=60) for _ in range(2)]
+        for connection in connections:
+            connection.sendall(
+                b"POST /api/predict/long HTTP/1.1\r\nHost: localhost\r\n"
+                b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n%b"
+                % (len(body), body)
+            )
+            assert connection.recv(12) == b"HTTP/1.1 200"
+        assert "max_in_flight_of_client" in refused(ask(address, "Third."), 429)
+        wait_until(lambda: in_flight(address) == 0)
+        assert ask(address, "Third.").status_code == 200
+        for connection in connections:
+            assert read_to_the_end(connection) < 20_000_000
+            connection.close()
+
+
+def read_to_the_end(connection):
+    """The number of bytes until the connection is closed or reset."""
+    n_bytes = 0
+    try:
+        while chunk := connection.recv(1_000_000):
+            n_bytes += len(chunk)
+    except ConnectionResetError:
+        pass
+    return n_bytes
+
+
+def test_a_long_answer_arrives_whole(model):
+    with running(Service(model, "tiny", None, {"long": LongLabels()})) as (address, _):
+        answer = httpx.post(f"{address}/api/predict/long", json={"texts": ["A bow."]}, timeout=60)
+    assert int(answer.headers["content-length"]) == len(answer.content)
+    assert len(answer.json()["texts"][0]["labels"][0]) == 20_000_000
+
+
+def test_slow_bodies_without_a_token_take_no_slots(service):
+    limits = {"max_in_flight": 1, "timeout_seconds": 20}
+    headers = {"Authorization": f"Bearer {TOKEN}"}
+    with running(service, TOKEN, limits=limits) as (address, _):
+        port = int(address.rsplit(":", 1)[1])
+        for start, status in (
+            (b"POST /health", b"401"),
+            (b"POST /", b"401"),
+            (b"PUT /static/style.css", b"401"),
+            (b"GET /health", b"200"),
+        ):
+            with socket.create_connection(("127.0.0.1", port), timeout=20) as connection:
+                connection.sendall(
+                    start + b" HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n{"
+                )
+                # The rest of the body is never sent, and not waited for.
+                assert status in connection.recv(4096).split(b"\r\n")[0]
+                body = {"texts": ["A bow."]}
+                answer = httpx.post(f"{address}/api/embed", json=body, headers=headers, timeout=20)
+                assert answer.status_code == 200
+
+
 def test_a_token_is_read_from_a_file_or_a_variable(tmp_path, monkeypatch):
     (tmp_path / "token").write_text(f"{TOKEN}\n")
     assert read_token(tmp_path / "token", None) == TOKEN
@@ -334,6 +411,9 @@ def test_a_port_that_is_taken_is_one_clear_error(address):
         listen("127.0.0.1", int(address.rsplit(":", 1)[1]))
     with pytest.raises(ConfigError, match="cannot listen on"):
         listen("127.0.0.1", 99999)
+    for host in ("a..b", "x" * 80):  # which no encoder of host names takes
+        with pytest.raises(ConfigError, match="cannot listen on"):
+            listen(host, 0)
 
 
 def test_settings_come_from_a_file_and_from_the_command_line(tmp_path):
@@ -352,6 +432,7 @@ def test_the_command_line_refuses_in_one_line(capsys, tmp_path):
         ["serve", "-m", str(tmp_path / "absent")],
         ["serve", "-m", str(tmp_path), "--set", "limits.unknown=1"],
         ["serve", "-m", str(tmp_path), "--token-variable", "ABSENT"],
+        ["serve", "-m", str(tmp_path), "--token-variable", "A", "--token-file", "b"],
     ):
         with pytest.raises(SystemExit) as left:
             main(arguments)
@@ -359,3 +440,12 @@ def test_the_command_line_refuses_in_one_line(capsys, tmp_path):
         assert left.value.code == 2
         assert written.err.startswith("error: ")
         assert written.err.count("\n") == 1
+
+
+def test_an_address_is_tried_before_the_model_is_loaded(capsys, tmp_path, address):
+    taken = ["--port", address.rsplit(":", 1)[1]]
+    for arguments in (taken, ["--host", "a..b"]):
+        with pytest.raises(SystemExit) as left:
+            main(["serve", "-m", str(tmp_path / "absent"), *arguments])
+        assert left.value.code == 2
+        assert capsys.readouterr().err.startswith("error: cannot listen on")

@@ -9,6 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from elmo.inference.occurrence import Occurrence
+from elmo.search.examples import ExampleIndex
+from elmo.serve.operations import NeighborsItem, Service
 from elmo.serve.scheduler import Batcher, FairQueue, Job, Operation, StoppedError
 
 
@@ -253,10 +256,36 @@ def test_a_batch_is_bounded_by_cost_and_its_cheapest_operation_runs_first():
         await asyncio.gather(*waiting)
 
     operations = {name: Operation(record(name)) for name in ("first", "cheap")}
-    operations["dear"] = Operation(record("dear"), lambda length: 5.0 * length)
+    operations["dear"] = Operation(record("dear"), lambda _, length: 5.0 * length)
     batcher = Batcher(operations, 100, lambda *seen: None)
     try:
         asyncio.run(scenario())
     finally:
         batcher.stop()
     assert ran == [("first", 1), ("cheap", 4), ("dear", 1), ("dear", 2), ("dear", 1)]
+
+
+def test_a_search_that_embeds_many_sentences_runs_alone(model, service):
+    sentences = [["a", "bow", str(number)] for number in range(30)] + [["one", "ship"]]
+    examples = Service(model, "tiny", ExampleIndex(model, sentences))
+    batches = []
+
+    async def ask(items):
+        waiting = [batcher.run("neighbors", [item], [3]) for item in items]
+        await asyncio.gather(*waiting)
+
+    item = {
+        name: NeighborsItem(Occurrence([name], 0), 1, "top", any_word)
+        for name, any_word in {"Bow": False, "ship": False, "unseen": False, "any": True}.items()
+    }
+    batcher = Batcher(examples.operations(), 100, lambda *seen: batches.append(seen))
+    try:
+        asyncio.run(ask([item["Bow"], item["any"], item["Bow"]]))
+    finally:
+        batcher.stop()
+    assert [n_requests for n_requests, _ in batches] == [1, 1, 1]
+
+    cost = examples.operations()["neighbors"].cost
+    costs = [cost(item[name], 3) for name in ("Bow", "ship", "unseen", "any")]
+    assert costs == [3 + 30 * 5, 3 + 4, 3, 3 + 30 * 5 + 4]
+    assert service.operations()["neighbors"].cost(item["any"], 3) == 3  # all vectors are stored

@@ -115,6 +115,11 @@ def test_settings_for_elmo_are_passed_over_by_the_baseline(tmp_path):
     assert (config.elmo.penalty, config.elmo.layers) == (0.5, 0)
 
 
+def test_a_state_that_depends_on_other_sentences_is_refused():
+    with pytest.raises(ConfigError, match=r"elmo\.state is 'carry', expected fresh or warm"):
+        read_config(TaskConfig(), None, ["elmo.state=carry"])
+
+
 def test_an_unknown_setting_is_named_with_the_nearest():
     with pytest.raises(ConfigError, match=r"elmo.layer' \(did you mean 'layers'\?\)"):
         read_config(TaskConfig(), None, ["elmo.layer=top"])

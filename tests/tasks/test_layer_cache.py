@@ -12,6 +12,17 @@ from tests.conftest import TINY_OPTIONS
 from tests.random_models import build_bilm, random_weights
 
 
+class CountingElmo(Elmo):
+    """Counts the sentences that it embeds."""
+
+    n_embedded = 0
+
+    def stream_tokens(self, sentences, **more):
+        sentences = list(sentences)
+        self.n_embedded += len(sentences)
+        return super().stream_tokens(sentences, **more)
+
+
 def test_kept_layers_are_those_of_the_model(source, elmo, corpus, tmp_path):
     kept, fresh = source(ElmoConfig(), tmp_path), source(ElmoConfig())
     kept.cache([*corpus, corpus[0], corpus[3]])
@@ -22,14 +33,16 @@ def test_kept_layers_are_those_of_the_model(source, elmo, corpus, tmp_path):
         assert one.dtype == np.float16
 
 
-def test_layers_are_computed_once(source, corpus, tmp_path, monkeypatch):
-    first = source(ElmoConfig(), tmp_path)
+def test_layers_are_computed_once(elmo, corpus, tmp_path):
+    counting = CountingElmo(elmo.model)
+    first = LayerSource(counting, ElmoConfig(), tmp_path)
     first.cache(corpus)
-    again = source(ElmoConfig(layers="top"), tmp_path)  # a choice of layers has them all on disk
-    monkeypatch.setattr(Elmo, "stream", lambda *_, **__: pytest.fail("computed again"))
+    # A choice of layers has them all on disk.
+    again = LayerSource(counting, ElmoConfig(layers="top"), tmp_path)
     again.cache(corpus)
     expected = first.read(corpus)[2][:, -1:]
     np.testing.assert_array_equal(again.read(corpus)[2], expected)
+    assert counting.n_embedded == len(corpus)
 
 
 def test_sentences_that_were_not_kept_are_computed(source, corpus, tmp_path):
@@ -58,7 +71,7 @@ def test_other_models_states_and_sentences_have_other_files(elmo, corpus, tmp_pa
     other = Elmo(Model(build_bilm(TINY_OPTIONS, random_weights(TINY_OPTIONS, seed=2))))
     for model, state, sentences in (
         (elmo, "fresh", corpus),
-        (elmo, "carry", corpus),
+        (elmo, "warm", corpus),
         (elmo, "fresh", corpus[::-1]),
         (other, "fresh", corpus),
     ):
@@ -95,14 +108,17 @@ def test_two_processes_may_write_the_same_layers(source, corpus, tmp_path, monke
     np.testing.assert_array_equal(slow.read(corpus)[1], source(ElmoConfig()).read(corpus[1:2])[0])
 
 
-def test_held_layers_are_let_go_of_again(source, corpus, monkeypatch):
-    held = source(ElmoConfig())
+def test_held_layers_are_let_go_of_again(elmo, corpus):
+    counting = CountingElmo(elmo.model)
+    held = LayerSource(counting, ElmoConfig())
     expected = held.read(corpus)
-    with held.held([*corpus, corpus[0]]), monkeypatch.context() as patch:
-        patch.setattr(Elmo, "stream", lambda *_, **__: pytest.fail("computed again"))
+    with held.held([*corpus, corpus[0]]):
+        counting.n_embedded = 0
         for one, other in zip(held.read(corpus[::-1]), expected[::-1], strict=True):
             np.testing.assert_allclose(one, other, atol=1e-3)
-    assert not held._cached
+        assert counting.n_embedded == 0
+    held.read(corpus)
+    assert counting.n_embedded == len(corpus)
 
 
 def test_a_place_that_cannot_be_written_to_is_one_error(source, corpus, tmp_path):

@@ -7,12 +7,15 @@ import shutil
 import subprocess
 import sys
 import time
+import warnings
 
 import pytest
 import torch
 
 from elmo.api import Elmo
 from elmo.errors import CheckpointError, ConfigError, DataError, ElmoError
+from elmo.tasks import find_task
+from elmo.tasks.config import read_config
 from elmo.tasks.learner import training_batches
 from elmo.tasks.saved import open_task
 from elmo.tasks.train import draw_fraction
@@ -156,9 +159,9 @@ def test_fine_tuning_resumes_bit_for_bit(train, ner, tmp_path):
 
 @pytest.mark.parametrize(
     ("sets", "has_elmo", "message"),
-    [((), False, "without elmo"), (("elmo.state=carry",), True, "expected fresh with fine_tune")],
+    [((), False, "without elmo"), (("elmo.state=warm",), True, "expected fresh with fine_tune")],
 )
-def test_fine_tuning_of_nothing_or_from_a_carried_state_is_refused(
+def test_fine_tuning_of_nothing_or_from_a_warm_state_is_refused(
     train, ner, sets, has_elmo, message
 ):
     with pytest.raises(ConfigError, match=message):
@@ -220,6 +223,17 @@ def test_given_vectors_are_used_and_a_missing_file_leaves_nothing_behind(train, 
     assert words.fixed.tolist() == [[7, 8, 9]]
 
 
+def test_training_without_given_vectors_warns_unless_no_words_are_read(train, ner, tmp_path):
+    once = {"has_elmo": False, "budget": Budget(max_steps=1)}
+    with pytest.warns(UserWarning, match=r"^no word vectors \(--glove\): random ones are trained"):
+        train(ner, name="random", **once)
+    (tmp_path / "glove.txt").write_text("ann 1 2 3\n")
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", "no word vectors")
+        train(ner, "words=none", name="none", **once)
+        train(ner, name="given", static=tmp_path / "glove.txt", **once)
+
+
 def test_another_run_is_refused_in_the_same_folder(train, ner):
     train(ner, "train.n_epochs=1")
     with pytest.raises(ConfigError, match=r"contains another run \(config.model.dim"):
@@ -275,6 +289,47 @@ def test_a_broken_model_file_is_refused(train, ner, tmp_path):
         open_task(tmp_path / "run")
 
 
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda s: s.pop("task"), "no 'task'"),
+        (lambda s: s.pop("config"), "no 'config'"),
+        (lambda s: s.pop("vocabularies"), "no 'vocabularies'"),
+        (lambda s: s.pop("words"), "no 'words'"),
+        (lambda s: s.pop("bilm"), "no 'bilm'"),
+        (lambda s: s.update(task=["ner"]), "expected the name of a task"),
+        (lambda s: s.update(config=5), "config: the settings is 5, expected a group of settings"),
+        (lambda s: s.update(vocabularies={"labels": "O"}), "expected lists of words by name"),
+        (lambda s: s.update(vocabularies={}), "vocabularies has no 'labels'"),
+        (lambda s: s.update(words=None), "words: the settings is None"),
+        (lambda s: s["words"].update(dim="x"), "words: dim is 'x', expected int > 0"),
+        (lambda s: s["words"].pop("n_trained"), "words: key 'n_trained' is missing"),
+        (lambda s: s["bilm"].update(sha256=5), "bilm: sha256 is 5, expected str"),
+    ],
+)
+def test_broken_settings_of_a_model_are_one_error(trained, ner, tmp_path, change, message):
+    folder = shutil.copytree(trained(ner) / "run" / "model", tmp_path / "model")
+    settings = json.loads((folder / "task.json").read_text())
+    change(settings)
+    (folder / "task.json").write_text(json.dumps(settings))
+    with pytest.raises(ElmoError, match=rf"task\.json: .*{message}"):
+        open_task(folder)
+
+
+def test_a_list_of_words_that_does_not_fit_the_weights_is_refused(trained, ner, tmp_path):
+    folder = shutil.copytree(trained(ner) / "run" / "model", tmp_path / "model")
+    with (folder / "words.txt").open("a") as file:
+        file.write("more\nwords\n")
+    message = r"tokens\.words\.fixed has shape \(0, 8\), expected \(2, 8\), as words\.txt has"
+    with pytest.raises(CheckpointError, match=message):
+        open_task(folder)
+
+
+def test_a_model_without_frequent_words_is_opened(train, ner, tmp_path):
+    train(ner, "words.min_count=1000", has_elmo=False, budget=Budget(max_steps=1))
+    assert open_task(tmp_path / "run").model.tokens.words.words.trained == ()
+
+
 def test_a_learning_rate_at_which_training_diverges_is_an_error(train, ner):
     with pytest.raises(ElmoError, match="training diverged"):
         train(ner, "optimizer.learning_rate=1e30", "train.n_epochs=30")
@@ -310,6 +365,16 @@ def test_a_share_trains_on_fewer_and_embeds_no_more_than_it_needs(train, ner, tm
     train(ner, *share, name="again", cache=cache)
     train(ner, *share, "train.seed=2", name="seed", cache=cache)  # has all it needs in dev's file
     assert len(list(cache.iterdir())) == 2
+
+
+def test_a_rate_follows_the_kind_of_the_optimizer_unless_it_is_given():
+    def rates(*sets):
+        optimizer = read_config(find_task("srl").defaults(), None, sets).optimizer
+        return optimizer.learning_rate, optimizer.beta2
+
+    assert rates() == rates("optimizer.kind=adam") == (4e-3, 0.999)
+    assert rates("optimizer.kind=adadelta") == (1.0, 0.95)
+    assert rates("optimizer.kind=adadelta", "optimizer.learning_rate=0.5") == (0.5, 0.95)
 
 
 @pytest.mark.parametrize("kind", ["adam", "adadelta"])

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from elmo.tasks import find_task
 from elmo.tasks.config import WordsConfig
 from elmo.tasks.word_table import UNKNOWN, WordTable
 from elmo.vectors.static import StaticVectors
@@ -49,6 +50,13 @@ def test_fixed_vectors_do_not_learn():
     assert table.trained.grad.shape == (1, 3)  # the unknown word's alone
 
 
+def test_random_vectors_learn_even_where_those_of_a_file_would_not():
+    table = WordTable.build(WordsConfig(is_trained=False, min_count=1), SENTENCES, None)
+    rows(table, "the", "rare").sum().backward()
+    changed = table.trained.grad.any(1).nonzero()[:, 0].tolist()
+    assert changed == sorted(table.words.ids(["the", "rare"]))
+
+
 def test_random_vectors_are_as_wide_as_asked_and_drawn_by_the_seed():
     def build():
         torch.manual_seed(7)
@@ -73,6 +81,13 @@ def test_case_can_be_kept():
 def test_a_long_file_is_read_to_its_most_frequent_words_and_those_of_the_text():
     table = WordTable.build(WordsConfig(max_words=1, is_trained=False), SENTENCES, STATIC)
     assert table.words.fixed == ("the", "cat", "rare")
+
+
+def test_a_tagger_knows_all_words_of_the_file():
+    words = [f"word{number}" for number in range(200_001)]
+    static = StaticVectors(words, np.zeros((len(words), 1), np.float32))
+    table = WordTable.build(find_task("ner").defaults().words, SENTENCES, static)
+    assert table.words.ids(words[-1:]) != [UNKNOWN]
 
 
 @pytest.mark.parametrize("is_trained", [True, False])

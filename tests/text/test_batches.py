@@ -109,6 +109,8 @@ def test_given_ids_make_the_same_batch_as_their_words(sentences, n_more_places):
         (torch.zeros(1, 2, 50), "float32"),
         (torch.full((1, 2, 50), 262), "262"),
         (torch.full((1, 2, 50), -1), "-1"),
+        (torch.zeros(1, 2, 0, dtype=torch.int64), r"\(1, 2, 0\)"),
+        (torch.zeros(1, 2, 2, dtype=torch.int64), r"\(1, 2, 2\)"),
     ],
 )
 def test_ids_that_are_none_are_refused(char_ids, found):

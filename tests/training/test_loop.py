@@ -2,6 +2,7 @@
 
 import json
 import math
+import shutil
 
 import pytest
 import torch
@@ -35,7 +36,7 @@ class FakeLearner:
         self.schedule = Schedule(**given | schedule)
         self.scores, self.losses, self.final_score = scores, losses, final_score
         self.counts = torch.zeros(2, dtype=torch.int64)  # steps, evaluations
-        self.rates, self.saved = [], []
+        self.rates, self.saved, self.final_step = [], [], None
 
     def step(self, step, learning_rate):
         assert step == self.counts[0]
@@ -49,6 +50,7 @@ class FakeLearner:
         return self._evaluation(self.scores[self.counts[1] - 1])
 
     def evaluate_final(self, folder, step):
+        self.final_step = step
         return None if self.final_score is None else self._evaluation(self.final_score)
 
     def save_model(self, folder, step, evaluation):
@@ -98,7 +100,7 @@ def test_the_learning_rate_is_halved_at_each_plateau(tmp_path):
     history = History()
     plateaus = []
     for score in learner.scores:
-        history = history.after(Evaluation(score, {}, "", {}))
+        history = history.after(Evaluation(score, {}, "", {}), step=0)
         plateaus.append(history.n_plateaus(2))
     assert plateaus == [0, 0, 0, 1, 1, 1, 1, 2]
     assert (history.best_number, history.best.score, history.n_since_best) == (6, 30, 2)
@@ -118,6 +120,16 @@ def test_the_result_is_of_the_final_evaluation_where_there_is_one(tmp_path):
     assert measured(tmp_path)[-1] == (4, None, 15)
 
 
+@pytest.mark.parametrize(("keeps_best", "step"), [(True, 4), (False, 10)])
+def test_the_final_evaluation_is_of_the_step_of_the_kept_model(tmp_path, keeps_best, step):
+    settings = {"patience": 3, "keeps_best": keeps_best, "final_score": 30}
+    fit(FakeLearner([10, 30, 20, 25, 29], **settings), tmp_path, n_steps=6)
+    (tmp_path / "result.json").unlink()
+    resumed = FakeLearner([10, 30, 20, 25, 29], **settings)
+    fit(resumed, tmp_path)
+    assert resumed.final_step == step
+
+
 def test_a_resumed_run_continues_its_history_and_its_metrics(tmp_path):
     scores = [10, 20, 15, 16, 17, 18, 19]
     settings = {"lr_plateau_patience": 2, "patience": 5, "log_every": 2}
@@ -135,6 +147,21 @@ def test_checkpoints_are_written_every_so_many_steps_and_at_the_end(tmp_path):
     fit(FakeLearner([1, 2, 3]), tmp_path, n_steps=7)
     kept = sorted(path.name for path in (tmp_path / "checkpoints").iterdir())
     assert kept == ["step-000000006", "step-000000007"]
+
+
+def test_other_folders_beside_the_checkpoints_are_left_alone(tmp_path):
+    fit(FakeLearner([1, 2, 3]), tmp_path, n_steps=6)
+    copy = tmp_path / "checkpoints" / "step-000000003.bak"
+    shutil.copytree(tmp_path / "checkpoints" / "step-000000003", copy)
+    assert fit(FakeLearner([1, 2, 3]), tmp_path, n_steps=7)["n_steps"] == 7
+    assert copy.is_dir()
+
+
+@pytest.mark.parametrize("manifest", ["[]", "{}", ""])
+def test_a_checkpoint_with_a_broken_manifest_is_passed_over(tmp_path, manifest):
+    fit(FakeLearner([1, 2, 3]), tmp_path, n_steps=6)
+    (tmp_path / "checkpoints" / "step-000000006" / "manifest.json").write_text(manifest)
+    assert checkpoint.load_newest(tmp_path / "checkpoints").step == 3
 
 
 def test_a_checkpoint_of_an_earlier_version_is_refused(tmp_path):

@@ -292,6 +292,16 @@ def test_averages_follow_the_weights_and_give_them_back():
     assert 1 - float(averaged[0]) == pytest.approx(0.99 / 0.01 / (200 * EVERY), rel=0.1)
 
 
+def test_averages_of_a_few_steps_are_the_weights():
+    weight = torch.nn.Parameter(torch.zeros(2))
+    averages = Averages({"weight": weight}, decay=0.999)
+    for step in range(1, EVERY):
+        with torch.no_grad():
+            weight += 1
+        averages.update(step)
+        assert torch.equal(averages.state()["weight"], weight)
+
+
 def test_early_averages_are_of_the_steps_so_far():
     weight = torch.nn.Parameter(torch.zeros(2))
     averages = Averages({"weight": weight}, decay=0.99999)

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import pytest
 
-from elmo.errors import ConfigError, WriteError
+from elmo.errors import CheckpointError, ConfigError, WriteError
 from elmo.files.atomic import atomic_folder
 from elmo.settings import PositiveInt, Renamed, checked, to_mapping
 from elmo.training.run_folder import RunFolder
@@ -58,7 +58,7 @@ def test_a_run_is_resumed_with_its_own_settings_only(tmp_path):
     with run.claim(IDENTITY):
         pass
     longer = {**IDENTITY, "config": {"lstm": {"dim": 8}, "train": {"n_epochs": 2}}}
-    with run.claim(longer):  # a setting that does not affect the weights
+    with run.claim(longer):  # a setting that may differ
         pass
     wider = {**IDENTITY, "config": {"lstm": {"dim": 9}, "train": {"n_epochs": 1}}}
     with (
@@ -111,3 +111,19 @@ def test_the_result_is_read_back(tmp_path):
     assert run.read_result() is None
     run.write_result({"n_steps": 3})
     assert run.read_result() == {"n_steps": 3}
+
+
+@pytest.mark.parametrize("content", ["", "[]", '{"config"'])
+def test_a_broken_file_of_a_run_is_one_error(tmp_path, content):
+    run = RunFolder(tmp_path)
+    with run.claim(IDENTITY):
+        pass
+    (tmp_path / "run.json").write_text(content)
+    (tmp_path / "result.json").write_text(content)
+    with (
+        pytest.raises(CheckpointError, match=r"run\.json: .* expected the settings of a run"),
+        run.claim(IDENTITY),
+    ):
+        pytest.fail("the folder was accepted")
+    with pytest.raises(CheckpointError, match=r"result\.json: .* expected the result of a run"):
+        run.read_result()

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import re
 
 import h5py
 import numpy as np
@@ -108,6 +109,43 @@ def test_a_wrong_file_is_reported(official, tmp_path, text, told):
     with pytest.raises(DataError, match=told):
         embed_file(tmp_path / "p.fasta", tmp_path / "out.h5", official)
     assert not (tmp_path / "out.h5").exists()
+
+
+@pytest.mark.parametrize(
+    ("ids", "out", "key"),
+    [
+        (["a", "tokens_a"], "out.npz", "tokens_a"),
+        (["tokens_a", "a"], "out.npz", "tokens_a"),
+        (["."], "out.h5", "."),
+    ],
+)
+def test_ids_that_a_format_cannot_hold_are_reported(official, tmp_path, ids, out, key):
+    (tmp_path / "p.fasta").write_text("".join(f">{each}\nMK\n" for each in ids))
+    told = f"the key '{key}' of record {len(ids)} is there already"
+    with pytest.raises(DataError, match=re.escape(told)):
+        embed_file(tmp_path / "p.fasta", tmp_path / out, official)
+    assert not (tmp_path / out).exists()
+
+
+@pytest.mark.parametrize("out", ["out.npz", "out.h5"])
+@pytest.mark.parametrize("is_text_first", [False, True])
+def test_an_id_that_is_a_line_number_is_reported(official, tmp_path, out, is_text_first):
+    (tmp_path / "p.fasta").write_text(f">{0 if is_text_first else 1}\nMK\n")
+    (tmp_path / "a.txt").write_text("I took a bow.\n")
+    sources = [tmp_path / "p.fasta", tmp_path / "a.txt"]
+    with pytest.raises(DataError, match="of record 2 is there already"):
+        embed_file(sources[::-1] if is_text_first else sources, tmp_path / out, official)
+
+
+def test_lines_beside_ids_have_the_same_numbers_in_every_format(official, tmp_path):
+    (tmp_path / "p.fasta").write_text(">a\nMK\n")
+    (tmp_path / "a.txt").write_text("I took a bow.\nHe left.\n")
+    sources = [tmp_path / "p.fasta", tmp_path / "a.txt"]
+    for out in ("out.h5", "out.npz"):
+        embed_file(sources, tmp_path / out, official)
+    with h5py.File(tmp_path / "out.h5") as file, np.load(tmp_path / "out.npz") as arrays:
+        assert set(file) == {"a", "1", "2"}
+        assert set(arrays.files) == {*file, *(f"tokens_{key}" for key in file)}
 
 
 @pytest.mark.parametrize("ending", [".csv", ".tsv", ".tsv.gz", ".parquet"])

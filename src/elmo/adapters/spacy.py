@@ -71,10 +71,7 @@ class ElmoComponent:
         while batch := list(islice(docs, batch_size)):
             for doc, vectors in zip(batch, embed_docs(self.elmo, batch, self.layers), strict=True):
                 doc.tensor = vectors
-                doc.user_hooks.update(DOC_HOOKS)
-                doc.user_span_hooks.update(SPAN_HOOKS)
-                doc.user_token_hooks.update(TOKEN_HOOKS)
-                yield doc
+                yield set_hooks(doc)
 
     @property
     def elmo(self) -> Elmo:
@@ -110,6 +107,18 @@ class ElmoComponent:
         self.model_path, self.layers = Path(values["model"]), values["layers"]
         self.bundles_model = values["bundles_model"]
         return self
+
+
+def set_hooks(doc: Doc) -> Doc:
+    """Let the vectors and similarities of a doc be those of `doc.tensor`.
+
+    The component does so. `Doc.to_bytes` writes the tensor but not the hooks: call this for a doc
+    of `from_bytes`, of `from_disk`, or of `nlp.pipe` with `n_process`.
+    """
+    doc.user_hooks.update(DOC_HOOKS)
+    doc.user_span_hooks.update(SPAN_HOOKS)
+    doc.user_token_hooks.update(TOKEN_HOOKS)
+    return doc
 
 
 def embed_docs(elmo: Elmo, docs: list[Doc], layers: Layers = "average") -> Iterator[Vectors]:

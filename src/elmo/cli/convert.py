@@ -35,13 +35,13 @@ def convert(
     them, and vocab.txt and softmax.hdf5 if the model has a softmax; .onnx writes an ONNX graph, no
     extension a model folder.
     """
-    if half and out.suffix:
-        raise click.UsageError(f"--half is for a model folder, which {out} is not.")
     from elmo.models import formats
     from elmo.models.formats.alignment import align
 
     if out.suffix not in (".onnx", *formats.hdf5.ENDINGS):
         check_folder_name(out)
+    elif half:
+        raise click.UsageError(f"--half is for a model folder, which {out} is not.")
     model = formats.read(source, options, vocabulary)
     if alignment is not None:
         model = align(model, alignment)

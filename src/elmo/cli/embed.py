@@ -1,5 +1,6 @@
 """`elmo embed`: text to vectors, from a file to a file or from a corpus to a folder of shards."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -8,6 +9,7 @@ import click
 from elmo.cli.options import (
     alignment_option,
     check_folder_name,
+    is_given,
     lines_option,
     model_option,
     options_option,
@@ -75,6 +77,7 @@ def embed(
         from elmo.vectors import embed_file
 
         paths = find_text_files(*sources)
+        _check_fields(paths)
         counts = embed_file(paths, Path(out), model, pool=pool, **wanted)
         warn_if_empty(sources, counts.n_tokens)
         click.echo(f"{out}: {counts.n_lines:,} lines, {counts.n_tokens:,} tokens")
@@ -92,3 +95,15 @@ def embed(
         f"{out}: {total.n_shards:,} shards ({total.n_new:,} new), {total.n_sentences:,} sentences, "
         f"{total.n_tokens:,} tokens"
     )
+
+
+def _check_fields(paths: Sequence[Path]) -> None:
+    """Refuse options for kinds of files that are not among the paths."""
+    from elmo.files.tables import PARQUET, SEPARATORS
+    from elmo.files.text_files import is_fasta, suffix_of
+
+    has_table = any(path.suffix == PARQUET or suffix_of(path) in SEPARATORS for path in paths)
+    if not has_table and (is_given("column") or is_given("id_column")):
+        raise click.UsageError("--column and --id-column are for .csv, .tsv and .parquet files.")
+    if is_given("id_field") and not any(map(is_fasta, paths)):
+        raise click.UsageError("--id-field is for FASTA files.")

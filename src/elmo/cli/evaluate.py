@@ -59,6 +59,8 @@ def evaluate(
         examples = [example for text in texts for example in trained.read(Path(text))]
         measured = dict(trained.measure(examples))
     else:
+        if bilm is not None:
+            raise click.UsageError("--model is for a task model.")
         opened = Elmo.load(model, softmax=softmax, vocabulary=vocabulary).model
         measured = dataclasses.asdict(measure_text(opened, texts, lines))
     warn_of_unknown_words(measured.get("unknown_rate", 0.0))

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from elmo.cli.options import lines_option, model_option, path_option
+from elmo.cli.options import is_given, lines_option, model_option, path_option
 
 if TYPE_CHECKING:
     from elmo.text.lines import LineFormat
@@ -39,6 +39,8 @@ def export_static(
     min_count: int,
 ) -> None:
     """Write static word vectors of a vocabulary or of a text."""
+    if not text and any(map(is_given, ("lines", "layers", "min_count"))):
+        raise click.UsageError("--lines, --layers and --min-count are for --text.")
     from elmo.vectors import export_static
 
     static = export_static(

@@ -37,8 +37,8 @@ def finetune(
 ) -> None:
     """Continue training MODEL on text of another domain.
 
-    MODEL is a model folder or official weights. OUT/model is the best model on the held-out text.
-    Run the same command to resume a run that was stopped or killed.
+    MODEL is any model: a folder, a file, an archive or a name. OUT/model is the best model on the
+    held-out text. Run the same command to resume a run that was stopped or killed.
     """
     check_folder_name(out)
     from elmo.api import Elmo

@@ -8,6 +8,7 @@ import click
 
 from elmo.cli.options import (
     check_folder_name,
+    is_given,
     json_option,
     lines_option,
     model_option,
@@ -62,6 +63,10 @@ def index(
         raise click.UsageError("Missing option '--out' / '-o'.")
     if out is None and len(texts) > 1:
         raise click.UsageError(f"{len(texts)} texts without --out: give the folder of one index.")
+    if out is None and (exact or is_given("lines")):
+        raise click.UsageError("--exact and --lines are for a new index: add --out.")
+    if parquet is None and tsv is None and (words or is_given("max_rows")):
+        raise click.UsageError("--word and --max-rows are for an export: add --parquet or --tsv.")
     for folder in (out, tsv):
         if folder is not None:
             check_folder_name(folder)
@@ -69,8 +74,11 @@ def index(
     from elmo.files.text_files import find_text_files
     from elmo.search import WordIndex, write_map, write_projector
     from elmo.search.build import GRAPH_FROM, build_index
+    from elmo.search.export import MIN_ROWS
     from elmo.text.lines import read_sentences
 
+    if max_rows < MIN_ROWS:  # before the index is built
+        raise click.UsageError(f"--max-rows {max_rows}, expected at least {MIN_ROWS}.")
     elmo = Elmo.load(model)
     if out is None:
         made = WordIndex(Path(texts[0]), elmo)

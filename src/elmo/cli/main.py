@@ -5,6 +5,7 @@ the command in the module of its name, which is imported when it is called. torc
 the command, so that `elmo --help` is fast.
 """
 
+import io
 import logging
 import os
 import sys
@@ -76,6 +77,11 @@ def cli(ctx: click.Context, debug: bool) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit with its code."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # else replaced by the caller, such as a test
+            # The encoding of the system may lack characters of the text, as cp1252 of Windows does.
+            # A file name that is not valid Unicode has characters that UTF-8 lacks too.
+            stream.reconfigure(encoding="utf-8", errors="backslashreplace")
     logging.basicConfig(format="%(message)s", level=logging.INFO, stream=sys.stderr)
     warnings.showwarning = _show_warning
     try:

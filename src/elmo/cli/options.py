@@ -104,7 +104,9 @@ alignment_option = click.option(
 )
 options_option = path_option("--options", help="options.json, if not beside the weights.")
 softmax_option = path_option("--softmax", help="Official softmax weights.")
-vocabulary_option = path_option("--vocabulary", help="Vocabulary of the softmax, one per line.")
+vocabulary_option = path_option(
+    "--vocabulary", help="Vocabulary of the softmax, one word per line."
+)
 source_vocabulary_option = path_option(
     "--vocabulary", help="Vocabulary of a TensorFlow checkpoint or token cache, if not beside it."
 )
@@ -151,8 +153,8 @@ set_option = click.option(
 def budget_options(command: Command) -> Command:
     """Limits of a run in time and steps."""
     for option in (
-        click.option("--max-steps", type=int, help="Training steps, with restarts."),
-        click.option("--max-minutes", type=float, help="Training time, with restarts."),
+        click.option("--max-steps", type=int, help="Maximum training steps, over all restarts."),
+        click.option("--max-minutes", type=float, help="Maximum training time, over all restarts."),
     ):
         command = option(command)
     return command

@@ -49,9 +49,7 @@ def predict(
     examples = (
         example
         for path in paths
-        for example in (
-            trained.read(path) if data else trained.task.read_text(read_lines(path), lines)
-        )
+        for example in (trained.read(path) if data else trained.read_text(read_lines(path), lines))
     )
     shown, given = tee(examples)
     n_examples = 0

@@ -48,8 +48,10 @@ def serve(
 
     /docs describes the API. Ctrl-C stops the server after the requests in progress.
     """
+    if token_file is not None and token_variable is not None:
+        raise click.UsageError("--token-file or --token-variable, not both.")
     try:
-        from elmo.serve.run import read_token
+        from elmo.serve.run import listen, read_token
         from elmo.serve.run import serve as run
     except ModuleNotFoundError as error:
         raise click.ClickException(
@@ -63,8 +65,9 @@ def serve(
 
     settings = read_config(config, sets, host, port)
     token = read_token(token_file, token_variable)
-    elmo = Elmo.load(model)
-    service = Service(
-        elmo, str(model), open_index(elmo, *text, lines=lines), load_tasks(tasks, elmo)
-    )
-    run(service, settings, token, click.echo)
+    # Before the model is loaded, which takes longer than to find that the port is in use.
+    with listen(settings.host, settings.port) as listening:
+        elmo = Elmo.load(model)
+        index = open_index(elmo, *text, lines=lines)
+        service = Service(elmo, str(model), index, load_tasks(tasks, elmo))
+        run(listening, service, settings, token, click.echo)

@@ -11,8 +11,9 @@ import json
 import os
 import shutil
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 from filelock import FileLock
@@ -81,6 +82,24 @@ def atomic_folder(path: Path, *, durable: bool = False, overwrite: bool = True) 
         raise
 
 
+def why_not_replaceable(folder: Path, marker: str, own_files: Collection[str]) -> str | None:
+    """What speaks against replacing a folder, or None: it is new, empty, or of the same kind.
+
+    A folder of the same kind has the file `marker`, and nothing but `own_files`, names or globs.
+    Without the marker, even a file of such a name, as README.md, may be somebody's own.
+    """
+    if not folder.exists():
+        return None
+    if not folder.is_dir():
+        return "is a file"
+    is_of_kind = (folder / marker).is_file()
+    for path in sorted(folder.iterdir()):
+        is_own = path.is_file() and any(fnmatchcase(path.name, name) for name in own_files)
+        if not (is_of_kind and is_own):
+            return f"contains {path.name!r}"
+    return None
+
+
 def write_text(path: Path, text: str, *, durable: bool = False) -> None:
     """Write a text file atomically, as UTF-8."""
     with atomic_write(path, durable=durable) as temporary:
@@ -119,7 +138,7 @@ def _remove_leftovers(lock_paths: Iterable[Path]) -> None:
             target = temporary.with_name(temporary.name[1:].rsplit(".", 2)[0])
             _restore(temporary.with_suffix(OLD_SUFFIX), target)
             _remove(temporary)
-            _remove(lock_path)
+            _remove_lock(lock_path)
 
 
 def _write_error(path: Path, error: OSError) -> WriteError:
@@ -139,7 +158,7 @@ def _marked_as_used(temporary: Path) -> Iterator[None]:
     finally:
         lock.release()
         # No other writer ever uses this name, so removing it splits no waiting processes.
-        _remove(Path(lock.lock_file))
+        _remove_lock(Path(lock.lock_file))
 
 
 def _replace(temporary: Path, target: Path, *, overwrite: bool) -> None:
@@ -150,7 +169,11 @@ def _replace(temporary: Path, target: Path, *, overwrite: bool) -> None:
             os.replace(temporary, target)
             break
         except OSError as error:
-            if error.errno not in FOLDER_EXISTS or not temporary.is_dir():
+            # A denied permission has other reasons too.
+            exists = error.errno in FOLDER_EXISTS and (
+                error.errno != errno.EACCES or target.is_dir()
+            )
+            if not exists or not temporary.is_dir():
                 _restore(old, target)
                 raise
         if not overwrite:
@@ -166,7 +189,14 @@ def _restore(old: Path, target: Path) -> None:
     if not target.exists():
         with suppress(OSError):  # there is no old one, or another writer was faster
             os.replace(old, target)
-    _remove(old)
+    if target.exists():  # otherwise the old one is the only copy
+        _remove(old)
+
+
+def _remove_lock(lock_path: Path) -> None:
+    """Remove the lock of a writer, unless a folder waits to be moved back: it is found by it."""
+    if not lock_path.with_suffix("").with_suffix(OLD_SUFFIX).exists():
+        _remove(lock_path)
 
 
 def _sync_all(path: Path) -> None:

@@ -5,6 +5,7 @@ a file that it could not write; here it finds what it wrote, in memory if not on
 """
 
 import io
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -63,12 +64,22 @@ def new_hdf5(path: Path) -> Iterator[h5py.File]:
         yield file
 
 
+def _open(disk: FailingOnce) -> h5py.File:
+    try:
+        return h5py.File(disk, "w")
+    except BaseException as error:
+        # A signal may come when the file is half open. Frames of the traceback would keep it so
+        # until the interpreter ends, when it can no longer be closed.
+        traceback.clear_frames(error.__traceback__)
+        raise
+
+
 @contextmanager
 def hdf5_in(raw: io.RawIOBase) -> Iterator[h5py.File]:
     """The same in an open file."""
     disk = FailingOnce(raw)
     try:
-        with h5py.File(disk, "w") as file:
+        with _open(disk) as file:
             yield file
     except Exception as error:
         # While the error of a write is pending, h5py may meet others when it closes the file.

@@ -7,6 +7,7 @@ from another process or machine.
 import os
 import posixpath
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import fsspec
@@ -27,7 +28,7 @@ class StoragePath:
         """The storage path of a path or a URL."""
         address = os.fspath(address)
         if "://" not in address:  # a path may contain characters that have a meaning for fsspec
-            return StoragePath(LocalFileSystem(), os.path.abspath(address))
+            return StoragePath(LocalFileSystem(), Path(os.path.abspath(address)).as_posix())
         try:
             return StoragePath(*fsspec.core.url_to_fs(address))
         except (ValueError, ImportError) as error:

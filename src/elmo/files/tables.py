@@ -13,10 +13,18 @@ from typing import Any
 
 from elmo.errors import DataError, needs_extra
 from elmo.files.remote import StoragePath
-from elmo.files.text_files import is_fasta, parse_fasta, read_lines, read_raw_lines, suffix_of
+from elmo.files.text_files import (
+    MAX_LINE_BYTES,
+    is_fasta,
+    parse_fasta,
+    read_lines,
+    read_raw_lines,
+    suffix_of,
+)
 
 SEPARATORS = {".csv": ",", ".tsv": "\t"}
 PARQUET = ".parquet"
+csv.field_size_limit(MAX_LINE_BYTES)  # of all readers in the process; 131,072 by default
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -69,14 +77,20 @@ def fasta_records(
 
 
 def _read_csv(path: Path, fields: Fields) -> Iterator[Record]:
-    rows = csv.DictReader(read_raw_lines(path), delimiter=SEPARATORS[suffix_of(path)])
+    is_csv = suffix_of(path) == ".csv"
+    rows = csv.DictReader(
+        read_raw_lines(path),
+        delimiter=SEPARATORS[suffix_of(path)],
+        quoting=csv.QUOTE_MINIMAL if is_csv else csv.QUOTE_NONE,  # .tsv: a quote is a character
+        strict=True,  # a quote that is not closed would take all rows that follow
+    )
     try:
         for column in fields.columns():
             _check_column(column, list(rows.fieldnames or ()), str(path))
         for row in rows:
             yield _joined(Record(*(row[column] or "" for column in fields.columns())))
     except csv.Error as error:
-        raise DataError(f"{path}:{rows.line_num}: {error}, expected a table") from error
+        raise DataError(f"{path}:{rows.reader.line_num}: {error}, expected a table") from error
 
 
 def read_parquet(path: StoragePath, fields: Fields, first_row: int = 0) -> Iterator[Record]:

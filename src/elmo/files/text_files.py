@@ -28,7 +28,10 @@ MAX_LINE_BYTES = 64_000_000  # a longer line is not a paragraph
 
 
 def find_text_files(*patterns: str | Path) -> list[Path]:
-    """The files that paths and glob patterns name, or the text files of folders, by name."""
+    """The files that paths and glob patterns name, or the text files of folders, by name.
+
+    `**` in a pattern matches folders of any depth. Hidden files of a folder are left out.
+    """
     return [path for pattern in patterns for path in _matches(str(pattern))]
 
 
@@ -37,14 +40,19 @@ def _matches(pattern: str) -> list[Path]:
     if is_plain and not Path(pattern).is_dir():  # it may contain characters of a pattern
         return [Path(pattern)]
     if is_plain:
-        paths = sorted(path for path in Path(pattern).iterdir() if path.suffix in SUFFIXES)
+        paths = [path for path in Path(pattern).iterdir() if _is_text_of_folder(path)]
     else:
-        paths = sorted(path for path in map(Path, glob.glob(pattern)) if path.is_file())
+        paths = [Path(path) for path in glob.glob(pattern, recursive=True)]
+    paths = sorted(path for path in paths if path.is_file())
     if not paths and not is_plain and not glob.has_magic(pattern):
         raise DataError(f"{pattern}: no such file")
     if not paths:
         raise DataError(f"no file matches {pattern!r}; expected text files")
     return paths
+
+
+def _is_text_of_folder(path: Path) -> bool:
+    return path.suffix in SUFFIXES and not path.name.startswith(".")
 
 
 def read_blocks(paths: list[Path]) -> Iterator[list[str]]:

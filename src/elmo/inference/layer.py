@@ -56,6 +56,8 @@ class ElmoLayer(nn.Module):
         _check("penalty", penalty, "a finite number from 0", lowest=0)
         for weight in () if initial_weights is None else initial_weights:
             _check("an initial weight", weight, "a finite number")
+        if fine_tune and any(weight.dtype == torch.bfloat16 for weight in bilm.parameters()):
+            raise ConfigError("the model was loaded in bfloat16; fine-tuning expects float32")
         self.bilm = bilm.requires_grad_(fine_tune)
         self.is_frozen = not fine_tune
         self.dropout_rate = dropout

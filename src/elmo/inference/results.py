@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from elmo.errors import ConfigError
 
 Array = NDArray[np.floating[Any]]
-Layers = str | int | Sequence[float]
+Layers = str | int | Sequence[float] | Array
 Scores = NDArray[np.float64]
 # What a word is predicted from: all words before it, all after it, or both. `Scorer` says how the
 # last is computed.
@@ -103,24 +103,29 @@ def layer_weights(layers: Layers, n_layers: int) -> NDArray[np.float32]:
     "all", "average", "sum", "top", a number, "0,2" (those layers), or a list of weights (one mix).
     """
     identity = np.eye(n_layers, dtype=np.float32)
-    if layers == "all":
-        return identity
-    if layers == "average":
-        return np.full((1, n_layers), 1 / n_layers, dtype=np.float32)
-    if layers == "sum":
-        return np.ones((1, n_layers), dtype=np.float32)
-    if layers == "top":
-        return identity[-1:]
     numbers: list[int] | None
     if isinstance(layers, str):
+        named = {
+            "all": identity,
+            "average": np.full((1, n_layers), 1 / n_layers, dtype=np.float32),
+            "sum": np.ones((1, n_layers), dtype=np.float32),
+            "top": identity[-1:],
+        }
+        if layers in named:
+            return named[layers]
         is_list = re.fullmatch(r"\s*-?\d+\s*(,\s*-?\d+\s*)*", layers, re.ASCII)
         numbers = [int(part) for part in layers.split(",")] if is_list else None
     elif isinstance(layers, int | np.integer):
         numbers = [int(layers)]
     else:
-        mix = np.asarray(layers, dtype=np.float32)
+        try:
+            mix = np.asarray(layers, dtype=np.float32)
+        except (TypeError, ValueError) as error:
+            raise ConfigError(f"layer weights {layers!r}, expected numbers") from error
         if mix.shape != (n_layers,):
             raise ConfigError(f"{mix.size} layer weights, expected {n_layers}: one for each layer")
+        if not np.isfinite(mix).all():
+            raise ConfigError(f"layer weights {mix.tolist()}, expected finite numbers")
         return mix[None]
     if numbers is None or not all(-n_layers <= number < n_layers for number in numbers):
         raise ConfigError(

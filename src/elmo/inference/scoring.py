@@ -145,15 +145,17 @@ def combine(log_probs: Sequence[Tensor]) -> Tensor:
 
 
 def fit(log_probs: Sequence[Tensor]) -> Tensor:
-    """How well each word fits a position, (N, V), by what both directions say of it.
+    """How well each word fits a position, (N, V), by what both directions (or the only one) say.
 
     log P(word | left) + log P(word | right) - log P(word): Bayes' rule for two sides that are
     independent given the word. Without the last term function words come first everywhere
     (`python -m benchmarks.substitutes`, docs/scoring.md). P(word) is estimated by Zipf's law, as
     vocabularies are sorted by frequency.
     """
-    ranks = torch.arange(log_probs[0].shape[1], device=log_probs[0].device) + 1.0
-    scores = log_probs[0] + log_probs[-1] + ranks.log()
+    scores = log_probs[0].clone()
+    if len(log_probs) == 2:
+        ranks = torch.arange(scores.shape[1], device=scores.device) + 1.0
+        scores += log_probs[1] + ranks.log()
     scores[:, : len(RESERVED)] = -torch.inf  # no words, though the unknown word is predicted
     return scores
 

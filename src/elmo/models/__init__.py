@@ -14,7 +14,7 @@ def locate(path: Path) -> Path:
     """The folder behind a model's name; a file or folder of that name goes first."""
     from elmo.models import catalog, downloads
 
-    name = str(path)
+    name = path.as_posix()  # of a repository, on Windows too
     if path.exists():
         return path
     if name in SHIPPED:

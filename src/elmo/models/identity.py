@@ -13,6 +13,7 @@ import torch
 from torch import nn
 
 from elmo.models.model_folder import Model
+from elmo.network import kernels
 from elmo.network.bilm import BiLM
 from elmo.settings import to_mapping
 from elmo.text.vocabulary import Vocabulary
@@ -56,7 +57,8 @@ def file_hash(path: Path) -> str:
 
 
 def _add_weights(digest: "hashlib._Hash", module: nn.Module) -> None:
-    for name, tensor in sorted(module.state_dict().items()):
+    # Not by `state_dict`, which would unpack the weights for good: twice the memory.
+    for name, tensor in kernels.sorted_parameters(module):
         digest.update(name.encode())
         # As bytes: numpy has no bfloat16.
         digest.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().data)

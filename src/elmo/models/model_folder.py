@@ -17,7 +17,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from elmo.errors import CheckpointError, ConfigError
-from elmo.files.atomic import atomic_folder, write_json, write_text
+from elmo.files.atomic import atomic_folder, why_not_replaceable, write_json, write_text
 from elmo.network.bilm import BiLM
 from elmo.network.config import BiLMConfig
 from elmo.network.softmax import Head, HeadKind, build_head
@@ -26,6 +26,7 @@ from elmo.text.vocabulary import Vocabulary
 from elmo.text.word_encoder import LISTS, Lexicon, LexiconConfig
 
 FORMAT_VERSION = 1
+VERSION = "format_version"  # the key in config.json
 CONFIG, WEIGHTS, VOCABULARY, CARD = "config.json", "model.safetensors", "vocab.txt", "README.md"
 ALIGNMENT = "alignment"  # alignment.N is the matrix of layer N
 
@@ -192,10 +193,12 @@ def read_settings(folder: Path) -> ModelSettings:
         raise CheckpointError(
             f"{path}: cannot be read ({error}); expected the settings of a model"
         ) from error
-    version = settings.get("format_version") if isinstance(settings, dict) else None
+    if not isinstance(settings, dict) or VERSION not in settings:
+        raise CheckpointError(f"{path}: no {VERSION}, expected the config.json of an ELMo model")
+    version = settings[VERSION]
     if type(version) is not int or not 1 <= version <= FORMAT_VERSION:
         raise CheckpointError(
-            f"{path}: format_version is {version!r}, expected at most {FORMAT_VERSION}; "
+            f"{path}: {VERSION} is {version!r}, expected at most {FORMAT_VERSION}; "
             "a newer version needs a newer release of this package"
         )
     return from_mapping(ModelSettings, settings, str(path))
@@ -259,14 +262,19 @@ def _split(
 
 
 def _check_replaceable(folder: Path) -> None:
-    if not folder.exists():
-        return
-    ours = {CONFIG, WEIGHTS, VOCABULARY, CARD, *LISTS}
-    names = {path.name for path in folder.iterdir()} if folder.is_dir() else {"a file"}
-    # Without weights, a README.md or a vocab.txt is somebody's own. Hugging Face's mixin removes
-    # config.json before it saves a model again.
-    others = sorted(names - ours if WEIGHTS in names else names)
-    if others:
+    # Not marked by config.json: Hugging Face's mixin removes it before it saves a model again.
+    reason = why_not_replaceable(folder, WEIGHTS, (CONFIG, WEIGHTS, VOCABULARY, CARD, *LISTS))
+    config = folder / CONFIG
+    if reason is None and config.exists() and not _is_of_elmo(config):
+        reason = f"contains {CONFIG!r} of another kind of model"  # transformers has these names too
+    if reason is not None:
         raise CheckpointError(
-            f"{folder}: contains {others[0]!r}; expected a new folder, or a model to be replaced"
+            f"{folder}: {reason}; expected a new folder, or a model to be replaced"
         )
+
+
+def _is_of_elmo(config: Path) -> bool:
+    try:
+        return VERSION in json.loads(config.read_text(encoding="utf-8"))
+    except (OSError, ValueError, TypeError, RecursionError):
+        return False

@@ -267,7 +267,8 @@ class BiLM(nn.Module):
         for r, position in enumerate(positions):
             rows = [token_vectors[index[r]], *(layer[r] for layer in packed)]
             for depth, row in enumerate(rows):
-                by_direction[depth, :, r].index_copy_(0, position, row)
+                # Under autocast the token layer and the LSTM may give different types.
+                by_direction[depth, :, r].index_copy_(0, position, row.to(layers.dtype))
         return after.rows(torch.argsort(packing.order))
 
     def forward(self, batch: Batch, state: BiLMState | None = None) -> BiLMOutput:

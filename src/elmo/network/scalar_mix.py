@@ -50,8 +50,9 @@ class ScalarMix(nn.Module):
             )
         self.layer_norm = layer_norm
         self.penalty_factor = penalty
-        self.weights = nn.Parameter(torch.tensor(start), requires_grad=not is_frozen)
-        self.gamma = nn.Parameter(torch.tensor(initial_gamma), requires_grad=not is_frozen)
+        # Without a type, whole numbers would become tensors that cannot be trained.
+        self.weights = nn.Parameter(torch.tensor(start, dtype=torch.float32), not is_frozen)
+        self.gamma = nn.Parameter(torch.tensor(initial_gamma, dtype=torch.float32), not is_frozen)
 
     def layer_weights(self) -> Tensor:
         """The weight of each layer after the softmax, (L+1,)."""
@@ -67,7 +68,8 @@ class ScalarMix(nn.Module):
             layers = nn.functional.layer_norm(layers, layers.shape[-1:])
         elif self.layer_norm is not None:
             layers = _norm_over_batch(layers, mask, self.layer_norm)
-        mixed: Tensor = torch.tensordot(self.layer_weights(), layers, dims=1)
+        # Autocast computes a softmax in float32, and layers in fewer bits.
+        mixed: Tensor = torch.tensordot(self.layer_weights().to(layers.dtype), layers, dims=1)
         return self.gamma * mixed
 
 

@@ -25,27 +25,31 @@ from elmo.pretraining.config import PretrainConfig, read_over
 from elmo.pretraining.learner import Texts
 from elmo.pretraining.perplexity import Perplexity, measure, sample_sentences
 from elmo.pretraining.pretrain import add_head, fit
-from elmo.settings import to_mapping
+from elmo.settings import merge, to_mapping
 from elmo.training.budget import Budget
 from elmo.training.distributed import Processes
 from elmo.training.run_folder import RunFolder
 
-# A lower learning rate and fewer epochs than pre-training; small texts soon overfit.
+# Fewer epochs than pre-training; small texts soon overfit.
 DEFAULTS: Mapping[str, Any] = {
     "vocabulary": {"min_count": 1},
     "stream": {"bptt_length": 20},
-    "optimizer": {"learning_rate": 5e-4, "n_warmup_steps": 20},
+    "optimizer": {"n_warmup_steps": 20},
     "train": {"n_epochs": 5.0, "patience": 3},
 }
+# By the kind of the optimizer; an eighth of those of pre-training.
+LEARNING_RATES = {"adamw": 5e-4, "muon": 1e-3, "adagrad": 0.025}
 # Of a new head, which starts from random weights.
-HEAD_LEARNING_RATE = 5e-3
+HEAD_LEARNING_RATES = {"adamw": 5e-3, "muon": 5e-3, "adagrad": 0.2}
 
 
 def read_finetune_config(
     start: Model, path: Path | None = None, sets: Sequence[str] = ()
 ) -> PretrainConfig:
-    """Settings to fine-tune a model: DEFAULTS, a TOML file over them, `sets` over both."""
-    return dataclasses.replace(read_over(dict(DEFAULTS), path, sets), model=start.bilm.config)
+    """Settings to fine-tune a model: the defaults, a TOML file over them, `sets` over both."""
+    kind = read_over(dict(DEFAULTS), path, sets).optimizer.kind
+    defaults = merge(dict(DEFAULTS), {"optimizer": {"learning_rate": LEARNING_RATES[kind]}})
+    return dataclasses.replace(read_over(defaults, path, sets), model=start.bilm.config)
 
 
 @dataclass(frozen=True)
@@ -79,7 +83,8 @@ def finetune_model(
     with run.claim(identity, PretrainConfig) if processes.is_first else nullcontext():
         if start.head is None:
             head_run = RunFolder(out / "head")
-            head_run.path.mkdir(exist_ok=True)
+            if processes.is_first:  # the others may be here before the folder is claimed
+                head_run.path.mkdir(exist_ok=True)
             if _train_head(start, texts, config, head_run, budget, processes) is None:
                 return None
             start = model_folder.load(head_run.model)
@@ -99,7 +104,8 @@ def _train_head(
     processes: Processes,
 ) -> Perplexity | None:
     """Add a head to a model and train it alone."""
-    optimizer = dataclasses.replace(config.optimizer, learning_rate=HEAD_LEARNING_RATE)
+    learning_rate = HEAD_LEARNING_RATES[config.optimizer.kind]
+    optimizer = dataclasses.replace(config.optimizer, learning_rate=learning_rate)
     start.bilm.requires_grad_(False)
     torch.manual_seed(config.train.seed)
     model = add_head(start.bilm, texts, config)

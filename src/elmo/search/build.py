@@ -15,13 +15,22 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from elmo.errors import DataError
-from elmo.files.atomic import atomic_folder, write_json
+from elmo.files.atomic import atomic_folder, why_not_replaceable, write_json
 from elmo.files.mapped_jsonl import mapped_jsonl_writer
 from elmo.inference.results import Layers, one_mix
-from elmo.search.graph import require_usearch, write_graphs
+from elmo.search.graph import GRAPHS, require_usearch, write_graphs
 from elmo.search.index import FIRST_TOKENS, SENTENCES, SETTINGS, WordIndex, index_settings
-from elmo.search.vectors import ROWS_AT_ONCE, IndexedVectors, new_vectors
-from elmo.search.words import write_words
+from elmo.search.vectors import (
+    LAYERS,
+    PRODUCTS,
+    ROWS_AT_ONCE,
+    WORD_LENGTHS,
+    WORD_OF,
+    WORDS,
+    IndexedVectors,
+    new_vectors,
+)
+from elmo.search.words import FIRST_ROWS, ROWS, SPELLINGS, write_words
 from elmo.text.batches import number_words
 
 if TYPE_CHECKING:
@@ -29,6 +38,12 @@ if TYPE_CHECKING:
 
 # All words of a smaller text are compared in some milliseconds.
 GRAPH_FROM = 20_000
+# All that an index may contain, as names and globs.
+FILES = (
+    *(SETTINGS, SENTENCES, "sentences.starts", FIRST_TOKENS),
+    *(SPELLINGS, "words.starts", ROWS, FIRST_ROWS),
+    *(LAYERS, PRODUCTS, WORD_OF, WORDS, WORD_LENGTHS, GRAPHS),
+)
 
 Array = NDArray[Any]
 Tokens = Sequence[str]
@@ -48,10 +63,10 @@ def build_index(
     """
     elmo.model.refuse_alignment("an index", 0)  # it holds layer 0 once per word, not aligned
     weights = one_mix(layers, elmo.n_layers)
-    if folder.exists() and not (folder / SETTINGS).exists() and not _is_empty(folder):
-        raise DataError(
-            f"{folder}: not an index; expected a new folder, or an index to be replaced"
-        )
+    # Not marked by index.json, which is also a common name of other programs' files.
+    reason = why_not_replaceable(folder, FIRST_TOKENS, FILES)
+    if reason is not None:
+        raise DataError(f"{folder}: {reason}; expected a new folder, or an index to be replaced")
     with atomic_folder(folder) as temporary:
         words = _write_tokens(elmo, sentences, temporary, graph_from)
         write_words(temporary, words, elmo.embedder)
@@ -125,7 +140,3 @@ def _mixes(vectors: IndexedVectors, weights: Array) -> Iterator[Array]:
             mixed = vectors.mixed(weights, slice(first, first + ROWS_AT_ONCE))
             yield mixed
             bar.update(len(mixed))
-
-
-def _is_empty(folder: Path) -> bool:
-    return folder.is_dir() and next(folder.iterdir(), None) is None

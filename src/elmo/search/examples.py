@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from elmo.inference.occurrence import Occurrence
 from elmo.inference.results import Layers, one_mix
-from elmo.search.index import Neighbor, SimilarWord
+from elmo.search.index import Neighbor, SimilarWord, check_k
 from elmo.search.wordnet.sentences import read_examples, read_written
 
 if TYPE_CHECKING:
@@ -61,6 +61,10 @@ class ExampleIndex:
         """Tokens that can be found."""
         return sum(map(len, self.sentences))
 
+    def search_tokens(self, word: str | None) -> int:
+        """Tokens that the first search for a word, or for any word, embeds, with boundaries."""
+        return sum(len(tokens) + 2 for tokens in self._searched(word))
+
     def mix_weights(self, mix: Layers, *, any_word: bool) -> NDArray[np.float32]:
         """The weights (L+1,) of a mix of layers; each can be searched by."""
         return one_mix(mix, self._elmo.n_layers)
@@ -75,6 +79,7 @@ class ExampleIndex:
         besides: Sequence[str] | None = None,
     ) -> list[Neighbor]:
         """As `WordIndex.nearest`; without a word, among a part of the sentences."""
+        check_k(k)
         weights = self.mix_weights(mix, any_word=word is None)
         found = self._of_any_word if word is None else self._with_word(word.casefold())
         vectors = np.tensordot(weights, found.layers, axes=1)  # (N, D)
@@ -90,6 +95,7 @@ class ExampleIndex:
 
     def similar_words(self, vector: Array, k: int, *, besides: str = "") -> list[SimilarWord]:
         """As `WordIndex.similar_words`, of the most frequent words."""
+        check_k(k)
         cosines = _cosines(vector.astype(np.float32), self._word_vectors)
         order = np.argsort(-cosines, kind="stable").tolist()
         others = (place for place in order if self._words[place] != besides.casefold())
@@ -98,13 +104,19 @@ class ExampleIndex:
             for place, _ in zip(others, range(k), strict=False)
         ]
 
+    def _searched(self, word: str | None) -> list[Sequence[str]]:
+        """The sentences in which a word, or any word, is looked for."""
+        if word is None:
+            return _spread(self.sentences, SENTENCES_FOR_ANY_WORD)
+        numbers = _spread(self._numbers.get(word.casefold(), []), MOST_SENTENCES_WITH_A_WORD)
+        return [self.sentences[number] for number in numbers]
+
     def _embed_with_word(self, word: str) -> _Occurrences:
-        numbers = _spread(self._numbers.get(word, []), MOST_SENTENCES_WITH_A_WORD)
-        return self._embed([self.sentences[number] for number in numbers], word)
+        return self._embed(self._searched(word), word)
 
     @cached_property
     def _of_any_word(self) -> _Occurrences:
-        return self._embed(_spread(self.sentences, SENTENCES_FOR_ANY_WORD), None)
+        return self._embed(self._searched(None), None)
 
     def _embed(self, sentences: Sequence[Sequence[str]], word: str | None) -> _Occurrences:
         occurrences: list[Occurrence] = []

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmo.errors import ConfigError, DataError, needs_extra
-from elmo.files.atomic import atomic_folder, atomic_write, write_text
+from elmo.files.atomic import atomic_folder, atomic_write, why_not_replaceable, write_text
 from elmo.inference.occurrence import Occurrence
 from elmo.inference.results import Layers
 from elmo.search.index import WordIndex
@@ -88,8 +88,9 @@ def write_projector(
     `vectors.tsv` and `metadata.tsv` can also be loaded by projector.tensorflow.org. `words` and
     `max_rows` are as in `write_map`.
     """
-    if folder.exists() and not (folder / PROJECTOR).is_file():
-        raise DataError(f"{folder}: exists, expected a new folder, or one of the projector")
+    reason = why_not_replaceable(folder, PROJECTOR, (VECTORS, METADATA, PROJECTOR))
+    if reason is not None:
+        raise DataError(f"{folder}: {reason}; expected a new folder, or one of the projector")
     with atomic_folder(folder) as temporary:
         chosen = choose(index, layers, words, max_rows)
         columns = chosen.columns()
@@ -126,13 +127,15 @@ def _map(vectors: Array) -> Array:
 
 
 def _nearest(vectors: Array) -> tuple[Array, Array]:
-    """The nearest rows (n, K) by cosine, and 1 - cosine."""
+    """Each row and the nearest others (n, K) by cosine, and 1 - cosine."""
     from sklearn.neighbors import NearestNeighbors
 
-    n_neighbors = min(N_NEIGHBORS, len(vectors))
-    search = NearestNeighbors(n_neighbors=n_neighbors, metric="cosine").fit(vectors)
-    distances, ids = search.kneighbors(vectors)
-    return ids, distances
+    n_others = min(N_NEIGHBORS, len(vectors)) - 1
+    search = NearestNeighbors(n_neighbors=n_others, metric="cosine").fit(vectors)
+    # Among rows that are equal, a search for a row may find others and not the row itself.
+    distances, others = search.kneighbors()  # without itself
+    ids = np.column_stack([np.arange(len(vectors)), others])
+    return ids, np.column_stack([np.zeros(len(vectors)), distances])
 
 
 def _mark(occurrence: Occurrence) -> str:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from elmo.errors import needs_extra
 
+GRAPHS = "graph-*.usearch"  # by their numbers
 # int8, because candidates are compared again with the exact vectors: as good as float16 in two
 # thirds of the space. Measurements of other values are in docs/decisions.md.
 NUMBER_TYPE = "i8"
@@ -102,4 +103,4 @@ class WordGraph:
 
 
 def _graph_path(folder: Path, number: int) -> Path:
-    return folder / f"graph-{number}.usearch"
+    return folder / GRAPHS.replace("*", str(number))

@@ -155,6 +155,7 @@ class WordIndex:
 
         `word`: only occurrences of this word, ignoring case; `besides`: not in this sentence.
         """
+        check_k(k)
         weights = self.mix_weights(mix, any_word=word is None)
         vector = weights @ layers.astype(np.float32)  # (D,)
         found: list[Neighbor] = []
@@ -170,6 +171,7 @@ class WordIndex:
 
     def similar_words(self, vector: Array, k: int, *, besides: str = "") -> list[SimilarWord]:
         """The `k` distinct words nearest to a word's layer 0, (P,), ignoring case."""
+        check_k(k)
         cosines = self._vectors.word_cosines(vector.astype(np.float32))
         found: dict[str, SimilarWord] = {}
         for position in _by_decreasing(cosines):
@@ -196,7 +198,7 @@ class WordIndex:
         yield None if word is None else self._words.rows_of(numbers)
 
     def _is_much(self, n_rows: int) -> bool:
-        return n_rows * int(self._vectors.contexts[0].shape[1]) > self._max_compared
+        return n_rows * self._vectors.dim > self._max_compared
 
     def _best(
         self, cosines: Array, rows: Numbers | None, k: int, besides: Sequence[str] | None
@@ -217,6 +219,12 @@ class WordIndex:
         """The token of a row, counted through the whole text, in its sentence."""
         sentence = bisect_right(self._first_tokens, row) - 1
         return Occurrence(self.sentences[sentence], row - int(self._first_tokens[sentence]))
+
+
+def check_k(k: int) -> None:
+    """Refuse a number of results below one."""
+    if k < 1:
+        raise ConfigError(f"k is {k}, expected at least 1")
 
 
 def index_settings(model: Model) -> dict[str, Any]:

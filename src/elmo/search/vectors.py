@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from elmo.network.config import BiLMConfig
 
+LAYERS = "layer-*.bin"  # above layer 0, by their numbers
 PRODUCTS, WORD_OF = "products.bin", "word_of.bin"
 WORDS, WORD_LENGTHS = "words.bin", "word_lengths.bin"
 # As many tokens as fit into the processor's cache.
@@ -31,7 +32,7 @@ PutLayers = Callable[[Array, Numbers], None]
 
 def layer_file(number: int) -> str:
     """The name of the file with one of the layers above layer 0."""
-    return f"layer-{number}.bin"
+    return LAYERS.replace("*", str(number))
 
 
 @contextmanager
@@ -60,6 +61,7 @@ def new_vectors(folder: Path, n_layers: int) -> Iterator[PutLayers]:
 class IndexedVectors:
     """The vectors of N tokens; `word_of` (N,) is the number of each token's word."""
 
+    dim: int  # D
     contexts: list[Array]  # L of (N, D), float16
     products: Array  # (N, L+1, L+1), float32
     words: Array  # (U, P), float16
@@ -82,11 +84,12 @@ class IndexedVectors:
         words = mapped(WORDS, np.float16, config.lstm.projection_dim)
         word_lengths = mapped(WORD_LENGTHS, np.float32)
         word_of = mapped(WORD_OF, np.int64)
-        if any(len(part) != len(word_of) for part in (*contexts, products)):
-            raise ValueError(f"{len(contexts[0])} vectors for {len(word_of)} tokens")
+        for part in (*contexts, products):
+            if len(part) != len(word_of):
+                raise ValueError(f"{len(part)} vectors for {len(word_of)} tokens")
         if len(words) != len(word_lengths):
             raise ValueError(f"{len(words)} vectors and {len(word_lengths)} lengths of words")
-        return IndexedVectors(contexts, products, words, word_lengths, word_of)
+        return IndexedVectors(config.output_dim, contexts, products, words, word_lengths, word_of)
 
     def cosines(self, vector: Array, weights: Array, rows: Numbers | None = None) -> Array:
         """Cosines between a vector (D,) and the mixed layers of some or all tokens: (n,)."""
@@ -109,7 +112,7 @@ class IndexedVectors:
     def mixed(self, weights: Array, rows: slice | Numbers) -> Array:
         """The mixed layers of some tokens: (n, D), float32."""
         words = self.words[self.word_of[rows]].astype(np.float32)  # (n, P), for each direction
-        mix: Array = weights[0] * np.tile(words, self.contexts[0].shape[1] // words.shape[1])
+        mix: Array = weights[0] * np.tile(words, self.dim // words.shape[1])
         for layer, weight in zip(self.contexts, weights[1:], strict=True):
             if weight:
                 mix += weight * layer[rows].astype(np.float32)

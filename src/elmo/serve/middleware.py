@@ -1,7 +1,8 @@
 """Middleware around the app: host and token checks, limits on bodies and concurrency, headers.
 
 In: every HTTP request. Out: the app's response with security headers, or an error response. The
-body is read here, so that the app never waits for one.
+body is read here, so that the app never waits for one. The response is sent in chunks, so that a
+request is in flight until its client has taken the response.
 """
 
 import asyncio
@@ -34,6 +35,10 @@ DEFAULT_HEADERS = {
 # Available without a token: the pages, which ask for one, and the health check.
 OPEN_PATHS = ("/", "/docs", "/openapi.json", "/health", "/ready")
 OPEN_FOLDER = "/static/"
+# No route reads the body of such a request, and none has much to do for it.
+METHODS_WITHOUT_BODY = ("GET", "HEAD", "OPTIONS")
+# uvicorn takes a chunk at once, and waits before the next one until this one has left its buffer.
+CHUNK_BYTES = 65_536
 
 
 class RequestError(HTTPException):
@@ -74,14 +79,15 @@ class Guard:
                 headers = MutableHeaders(scope=message)
                 for name, value in DEFAULT_HEADERS.items():
                     headers.setdefault(name, value)
-            await send(message)
+            await _send_in_chunks(message, send)
 
         headers = Headers(scope=scope)
         try:
             self._check_host(headers)
             self._check_token(scope, headers)
             with self._count(scope):
-                body = await self._read_body(headers, receive)
+                has_body = scope["method"] not in METHODS_WITHOUT_BODY
+                body = await self._read_body(headers, receive) if has_body else b""
                 await self._app(scope, _replay(body, receive), send_with_headers)
         except RequestError as error:
             response = error_response(scope["path"], error.status_code, error.detail, error.headers)
@@ -96,7 +102,10 @@ class Guard:
 
     def _check_token(self, scope: Scope, headers: Headers) -> None:
         path = scope["path"]
-        if self._token is None or path in OPEN_PATHS or path.startswith(OPEN_FOLDER):
+        is_open = scope["method"] in ("GET", "HEAD") and (
+            path in OPEN_PATHS or path.startswith(OPEN_FOLDER)
+        )
+        if self._token is None or is_open:
             return
         scheme, _, given = headers.get("authorization", "").partition(" ")
         is_known = hmac.compare_digest(given.encode(), self._token.encode())
@@ -110,7 +119,7 @@ class Guard:
     @contextmanager
     def _count(self, scope: Scope) -> Iterator[None]:
         """Limit concurrent requests; GET requests are cheap and always allowed."""
-        if scope["method"] in ("GET", "HEAD", "OPTIONS"):
+        if scope["method"] in METHODS_WITHOUT_BODY:
             yield
             return
         client = scope["client"][0] if scope.get("client") else ""
@@ -170,3 +179,14 @@ def _replay(body: bytes, receive: Receive) -> Receive:
         return messages.pop() if messages else await receive()
 
     return receive_again
+
+
+async def _send_in_chunks(message: Message, send: Send) -> None:
+    """Send a message; a long body in chunks, and its end when the last chunk has been taken."""
+    body = message.get("body", b"")
+    if len(body) > CHUNK_BYTES:
+        for start in range(0, len(body), CHUNK_BYTES):
+            chunk = body[start : start + CHUNK_BYTES]
+            await send({**message, "body": chunk, "more_body": True})
+        message = {**message, "body": b""}
+    await send(message)

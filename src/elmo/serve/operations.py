@@ -15,6 +15,7 @@ from elmo.api import Elmo
 from elmo.inference.occurrence import Occurrence
 from elmo.inference.results import Layers, ScoredSentence
 from elmo.inference.scoring import Substitute
+from elmo.search.examples import ExampleIndex
 from elmo.search.neighbors import Index, Neighbors, search
 from elmo.serve.predictions import Predictor
 from elmo.serve.scheduler import Operation
@@ -68,10 +69,10 @@ class Service:
         found = {"embed": Operation(self.embed)}
         if self.has_head:
             softmax = self._softmax_cost()
-            found["score"] = Operation(self.score, lambda length: length * (1 + softmax))
-            found["substitutes"] = Operation(self.substitutes, lambda length: length + softmax)
+            found["score"] = Operation(self.score, lambda _, length: length * (1 + softmax))
+            found["substitutes"] = Operation(self.substitutes, lambda _, length: length + softmax)
         if self.index is not None:
-            found["neighbors"] = Operation(self.neighbors)
+            found["neighbors"] = Operation(self.neighbors, self._search_cost)
         tasks = self.tasks or {}
         return found | {f"predict/{name}": Operation(task.predict) for name, task in tasks.items()}
 
@@ -81,6 +82,12 @@ class Service:
         assert vocabulary is not None
         # Per direction: words * projection_dim, and 9 * dim * projection_dim in each layer.
         return len(vocabulary) / (9 * lstm.dim * max(1, lstm.n_layers))
+
+    def _search_cost(self, item: NeighborsItem, length: int) -> float:
+        """The tokens of the sentence, and those that the index embeds to compare it with."""
+        if not isinstance(self.index, ExampleIndex):
+            return length
+        return length + self.index.search_tokens(None if item.any_word else item.occurrence.word)
 
     def embed(self, items: Sequence[EmbedItem]) -> list[Array]:
         """(K, T, D) for each sentence."""

@@ -1,5 +1,6 @@
 """Run the server until SIGINT or SIGTERM; requests in progress are finished first."""
 
+import asyncio
 import logging
 import os
 import signal
@@ -12,6 +13,7 @@ from pathlib import Path
 from types import FrameType
 
 import uvicorn
+from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 from elmo.errors import ConfigError
 from elmo.serve.app import create_app
@@ -47,6 +49,29 @@ class DrainingServer(uvicorn.Server):
         return await super().on_tick(counter)
 
 
+def http_protocol(timeout_seconds: float) -> type[asyncio.Protocol]:
+    """uvicorn's protocol; a connection whose client does not read for so long is aborted."""
+
+    class Protocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type] # chosen at run time
+        def connection_made(self, transport: asyncio.Transport) -> None:
+            # Writing is paused as long as the client has not taken every byte. With a higher limit,
+            # what is below it could stay in memory forever.
+            transport.set_write_buffer_limits(high=0)
+            super().connection_made(transport)
+
+        def pause_writing(self) -> None:
+            super().pause_writing()
+            loop = asyncio.get_running_loop()
+            # close() would wait for the client
+            self._aborting = loop.call_later(timeout_seconds, self.transport.abort)
+
+        def resume_writing(self) -> None:
+            self._aborting.cancel()
+            super().resume_writing()
+
+    return Protocol
+
+
 def build_server(service: Service, config: ServeConfig, token: str | None) -> DrainingServer:
     """The server, not yet running."""
     server: DrainingServer
@@ -57,6 +82,7 @@ def build_server(service: Service, config: ServeConfig, token: str | None) -> Dr
     server = DrainingServer(
         uvicorn.Config(
             create_app(service, config, token, is_draining),
+            http=http_protocol(config.limits.timeout_seconds),
             log_level="warning",
             access_log=False,  # `json_logs` has requests by route, not what they ask for
             server_header=False,
@@ -69,10 +95,13 @@ def build_server(service: Service, config: ServeConfig, token: str | None) -> Dr
 
 
 def serve(
-    service: Service, config: ServeConfig, token: str | None, announce: Callable[[str], None]
+    listening: socket.socket,
+    service: Service,
+    config: ServeConfig,
+    token: str | None,
+    announce: Callable[[str], None],
 ) -> None:
     """Serve until SIGINT or SIGTERM; `announce` is called with the URL of the page."""
-    listening = listen(config.host, config.port)
     host = f"[{config.host}]" if ":" in config.host else config.host
     announce(f"http://{host}:{listening.getsockname()[1]}/")
     server = build_server(service, config, token)
@@ -97,7 +126,7 @@ def listen(host: str, port: int) -> socket.socket:
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         return socket.create_server((host, port), family=family, backlog=1024)
-    except (OSError, OverflowError) as error:
+    except (OSError, OverflowError, ValueError) as error:  # ValueError: no valid host name
         raise ConfigError(
             f"cannot listen on {host}:{port} ({error}); choose others with --host and --port"
         ) from error

@@ -33,8 +33,8 @@ class Operation:
     """What the model's thread can run: items of any jobs in, one result per item out."""
 
     run: Callable[[Sequence[Any]], Sequence[Any]]
-    # Cost of an item with so many tokens, relative to the cost of one token in the biLM.
-    cost: Callable[[int], float] = float
+    # Cost of an item and its number of tokens, relative to the cost of one token in the biLM.
+    cost: Callable[[Any, int], float] = lambda _item, length: length
 
 
 @dataclass(eq=False)
@@ -131,7 +131,8 @@ class Batcher:
         """The results of all items. If canceled, items that have not started are dropped."""
         if not items:
             return []
-        costs = [self._operations[operation].cost(length) for length in lengths]
+        cost = self._operations[operation].cost
+        costs = [cost(item, length) for item, length in zip(items, lengths, strict=True)]
         job = Job(operation, items, lengths, costs)
         with self._changed:
             if self._is_stopping:

@@ -7,7 +7,7 @@ of the task's kind, a subclass of `TaskConfig` with groups of its own.
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from elmo.settings import (
     Dim,
@@ -33,6 +33,12 @@ Layers = Literal["all", "top", 0, 1, 2, 3, 4]
 Direction = Literal["both", "forward", "backward"]
 Place = Literal["input", "output", "both"]
 
+# Adadelta as in He et al. (2017); its steps have the scale of the weights, so its rate is 1.
+OPTIMIZER_DEFAULTS = {
+    "adam": {"learning_rate": 1e-3, "beta2": 0.999},
+    "adadelta": {"learning_rate": 1.0, "beta2": 0.95},
+}
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 @checked
@@ -40,7 +46,10 @@ class WordsConfig:
     """Static word vectors: from a file (--glove), or random ones."""
 
     dim: Annotated[Dim, "size of a word vector, if there is no file"] = 100
-    is_trained: Annotated[bool, "fine-tune the vectors of the training words"] = True
+    is_trained: Annotated[
+        bool,
+        "fine-tune the file's vectors of the training words; random vectors are always trained",
+    ] = True
     is_lowercased: Annotated[bool, "look up words in lower case, as in GloVe 6B"] = True
     min_count: Annotated[
         PositiveInt, "minimum frequency of a training word that is not in the file"
@@ -76,20 +85,21 @@ class ElmoConfig:
     has_gamma: Annotated[bool, "learn the scale; otherwise it is fixed"] = True
     direction: Annotated[Direction, "use both directions of the biLM, or one"] = "both"
     dropout: Annotated[Rate, "dropout of the ELMo vectors"] = 0.5
+    # Not carry: the cached layers of a sentence must depend on the sentence alone.
     state: Annotated[
-        Literal["fresh", "warm", "carry"], "initial LSTM state of a sentence, as in Elmo.embed"
+        Literal["fresh", "warm"], "initial LSTM state of a sentence, as in Elmo.embed"
     ] = "fresh"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 @checked
 class OptimizerConfig:
-    """The optimizer and its learning rate."""
+    """The optimizer and its learning rate. What is not set has a default for each kind."""
 
     kind: Annotated[Literal["adam", "adadelta"], "optimization algorithm"] = "adam"
-    learning_rate: Annotated[PositiveFloat, "initial learning rate"] = 1e-3
+    learning_rate: Annotated[PositiveFloat | None, "initial learning rate"] = None
     beta1: Annotated[Rate, "adam: decay rate of the first moment"] = 0.9
-    beta2: Annotated[Rate, "adam: decay rate of the second moment; adadelta: rho"] = 0.999
+    beta2: Annotated[Rate | None, "adam: decay rate of the second moment; adadelta: rho"] = None
     max_grad_norm: Annotated[
         PositiveFloat | None, "maximum gradient norm", Renamed("clip_norm")
     ] = 5.0
@@ -98,6 +108,12 @@ class OptimizerConfig:
         "halve the learning rate after this many epochs without improvement on dev data",
         Renamed("halve_after"),
     ] = None
+
+    def __post_init__(self) -> None:
+        """Fill in the defaults of the kind."""
+        for name, value in OPTIMIZER_DEFAULTS[self.kind].items():
+            if getattr(self, name) is None:
+                object.__setattr__(self, name, value)  # while the frozen instance is made
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -182,5 +198,15 @@ def read_config(
     if not has_elmo:  # one settings file serves the baseline too
         mapping.pop("elmo", None)
         mapping.pop("fine_tune", None)
-    merged = apply_sets(merge(to_mapping(start), mapping), sets)
-    return from_mapping(type(defaults), merged, str(path or "the settings"))
+
+    def read_over(below: dict[str, Any]) -> Config:
+        merged = apply_sets(merge(below, mapping), sets)
+        return from_mapping(type(defaults), merged, str(path or "the settings"))
+
+    below = to_mapping(start)
+    config = read_over(below)
+    if config.optimizer.kind == start.optimizer.kind:
+        return config
+    for name in OPTIMIZER_DEFAULTS[start.optimizer.kind]:
+        del below["optimizer"][name]  # the task's default is for its own kind of optimizer
+    return read_over(below)

@@ -94,6 +94,7 @@ class TaskLearner:
         norm = clip_gradients(self._parameters.values(), math.inf if max_norm is None else max_norm)
         self._optimizer.step(learning_rate)
         if is_tuned and fine_tune is not None:
+            assert self._config.optimizer.learning_rate is not None
             # Halved with the other rate, if that is.
             ratio = fine_tune.learning_rate / self._config.optimizer.learning_rate
             self._bilm_optimizer.step(ratio * learning_rate)
@@ -187,6 +188,7 @@ class TaskLearner:
 
 def _build_schedule(config: TaskConfig, n_batches: int) -> Schedule:
     train, optimizer = config.train, config.optimizer
+    assert optimizer.learning_rate is not None
     return Schedule(
         n_steps=train.n_epochs * n_batches,
         n_epochs_read=lambda step: step / n_batches,
@@ -201,6 +203,7 @@ def _build_schedule(config: TaskConfig, n_batches: int) -> Schedule:
 
 
 def _build_optimizer(config: OptimizerConfig, parameters: Parameters) -> Optimizer:
+    assert config.beta2 is not None
     if config.kind == "adadelta":
         return build_adadelta(parameters, rho=config.beta2)
     # AdamW without decay is Adam.

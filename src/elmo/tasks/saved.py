@@ -25,20 +25,39 @@ from elmo.files.atomic import atomic_folder
 from elmo.models import model_folder
 from elmo.models.identity import model_hash
 from elmo.models.model_folder import fill, write_tensors
-from elmo.settings import from_mapping, to_mapping
+from elmo.settings import Dim, NonNegativeInt, checked, from_mapping, to_mapping
 from elmo.tasks import find_task
-from elmo.tasks.config import TaskConfig
+from elmo.tasks.config import TaskConfig, WordsConfig
 from elmo.tasks.inputs import TokenVectors
 from elmo.tasks.layer_cache import LayerSource
 from elmo.tasks.task import AnyModel, AnyTask, Vocabularies
 from elmo.tasks.word_table import WordList, WordTable
 from elmo.text.batches import batches_by_length
+from elmo.text.lines import LineFormat
 from elmo.text.vocabulary import read_list, write_list
 
 FORMAT_VERSION = 2  # 1 had other names of settings, and `inventory` for `vocabularies`
 SETTINGS, WEIGHTS, WORDS, BILM = "task.json", "model.safetensors", "words.txt", "bilm"
 FIXED_WORDS = "tokens.words.fixed"
 WINDOW_SIZE = 512  # examples that are sorted by length at a time
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+@checked
+class SavedWords:
+    """What task.json says of the word vectors."""
+
+    dim: Dim
+    n_trained: NonNegativeInt  # the first of words.txt
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+@checked
+class SavedBiLM:
+    """What task.json says of the biLM."""
+
+    sha256: str
+    path: str
 
 
 @dataclass(frozen=True)
@@ -58,11 +77,18 @@ class TrainedTask:
 
     def measure(self, examples: Sequence[Any]) -> dict[str, float]:
         """The scores of the predictions for labeled examples."""
+        self.task.check_scorable(examples)
         return self.task.score(examples, list(self.predict(examples)))
 
     def read(self, path: Path) -> list[Any]:
         """The examples of a data file, for evaluation or prediction."""
         return self.task.read(path, self.config, is_training=False)
+
+    def read_text(
+        self, lines: Iterable[str], line_format: LineFormat = "paragraphs"
+    ) -> Iterator[Any]:
+        """Examples of text without labels."""
+        return self.task.read_text(lines, line_format, self.config)
 
     @torch.inference_mode()
     def _predict(self, examples: Sequence[Any]) -> list[Any]:
@@ -96,7 +122,7 @@ class TrainedTask:
             "vocabularies": self.vocabularies,
             "words": None
             if words is None
-            else {"dim": words.dim, "n_trained": len(words.words.trained)},
+            else to_mapping(SavedWords(dim=words.dim, n_trained=len(words.words.trained))),
             "bilm": None
             if source is None
             else {
@@ -124,22 +150,32 @@ def open_task(
 ) -> TrainedTask:
     """Load a task model; its biLM is `opened`, at `bilm_path`, bundled, or where it was."""
     folder = _model_folder(folder)
-    settings = _read_settings(folder / SETTINGS)
+    path = folder / SETTINGS
+    settings = _read_settings(path)
     task = find_task(settings["task"])
     config = from_mapping(
-        type(task.defaults()), settings["config"], str(folder / SETTINGS), accept_old=True
+        type(task.defaults()), settings["config"], f"{path}: config", accept_old=True
     )
     source = None
     if config.elmo is not None:
         if config.fine_tune is not None:  # its biLM is like no other
             opened, bilm_path = None, None
-        found = opened or Elmo.load(_find_bilm(folder, settings["bilm"], bilm_path))
+        known = from_mapping(SavedBiLM, settings["bilm"], f"{path}: bilm")
+        found = opened or Elmo.load(_find_bilm(folder, known, bilm_path))
         source = LayerSource(found, config.elmo)
-        _check_bilm(folder, source, settings["bilm"])
-    words = _read_words(folder, settings["words"], config)
+        _check_bilm(folder, source, known)
+    words = None
+    if config.words is not None:
+        saved = from_mapping(SavedWords, settings["words"], f"{path}: words")
+        words = _read_words(folder / WORDS, saved, config.words)
     tokens = TokenVectors(config, words, source)
-    vocabularies = settings["inventory" if settings["format_version"] == 1 else "vocabularies"]
-    model = task.build(config, tokens, vocabularies)
+    vocabularies = settings["vocabularies"]
+    try:
+        model = task.build(config, tokens, vocabularies)
+    except KeyError as error:
+        raise CheckpointError(
+            f"{path}: vocabularies has no {error}, expected a list of that name for {task.name}"
+        ) from error
     _fill(model, folder / WEIGHTS)
     return TrainedTask(task, config, vocabularies, model.eval())
 
@@ -162,35 +198,51 @@ def _read_settings(path: Path) -> dict[str, Any]:
             f"{path}: format_version is {version!r}, expected at most {FORMAT_VERSION}; a newer "
             "version of this package may read it"
         )
+    if version == 1 and "inventory" in settings:
+        settings["vocabularies"] = settings.pop("inventory")
+    _check_settings(settings, path)
     return dict(settings)
 
 
-def _find_bilm(folder: Path, known: dict[str, str], given: Path | None) -> Path:
+def _check_settings(settings: dict[str, Any], path: Path) -> None:
+    """Refuse settings without one of the values that are read; groups are checked further later."""
+    for name in ("task", "config", "vocabularies", "words", "bilm"):
+        if name not in settings:
+            raise CheckpointError(f"{path}: no {name!r}, expected the settings of a task model")
+    if not isinstance(settings["task"], str):
+        raise CheckpointError(f"{path}: task is {settings['task']!r}, expected the name of a task")
+    vocabularies = settings["vocabularies"]
+    lists = list(vocabularies.values()) if isinstance(vocabularies, dict) else [None]
+    if not all(
+        isinstance(words, list) and all(isinstance(w, str) for w in words) for words in lists
+    ):
+        raise CheckpointError(
+            f"{path}: vocabularies is {str(vocabularies)[:60]}, expected lists of words by name"
+        )
+
+
+def _find_bilm(folder: Path, known: SavedBiLM, given: Path | None) -> Path:
     if given is not None:
         return given
     if (folder / BILM).is_dir():
         return folder / BILM
-    return Path(known["path"])
+    return Path(known.path)
 
 
-def _check_bilm(folder: Path, source: LayerSource, known: dict[str, str]) -> None:
-    if source.bilm_sha256 != known["sha256"]:
+def _check_bilm(folder: Path, source: LayerSource, known: SavedBiLM) -> None:
+    if source.bilm_sha256 != known.sha256:
         raise CheckpointError(
             f"{folder}: the biLM given has the hash {source.bilm_sha256[:16]}, expected "
-            f"{known['sha256'][:16]}, with which this task model was trained ({known['path']}); "
+            f"{known.sha256[:16]}, with which this task model was trained ({known.path}); "
             "give that one with -m"
         )
 
 
-def _read_words(folder: Path, known: dict[str, int] | None, config: TaskConfig) -> WordTable | None:
-    if known is None or config.words is None:
-        return None
-    words = read_list(folder / WORDS)
-    n_trained = known["n_trained"]
-    listed = WordList(
-        tuple(words[:n_trained]), tuple(words[n_trained:]), config.words.is_lowercased
-    )
-    return WordTable(listed, known["dim"], is_trained=False)
+def _read_words(path: Path, saved: SavedWords, config: WordsConfig) -> WordTable:
+    n_trained = saved.n_trained
+    words = [word for word in read_list(path) if word]  # an empty list is read as an empty line
+    listed = WordList(tuple(words[:n_trained]), tuple(words[n_trained:]), config.is_lowercased)
+    return WordTable(listed, saved.dim)
 
 
 def _tensors(model: AnyModel) -> dict[str, Tensor]:
@@ -207,6 +259,15 @@ def _fill(model: AnyModel, path: Path) -> None:
         tensors = load_file(path)
     except (OSError, SafetensorError) as error:
         raise CheckpointError(f"{path}: not a complete safetensors file ({error})") from error
-    if model.tokens.words is not None and FIXED_WORDS in tensors:
-        model.tokens.words.fixed.copy_(tensors.pop(FIXED_WORDS))
+    if model.tokens.words is not None:
+        words = model.tokens.words
+        fixed = tensors.pop(FIXED_WORDS, words.fixed[:0])
+        if fixed.shape != words.fixed.shape:
+            n_trained = len(words.words.trained)
+            raise CheckpointError(
+                f"{path}: tensor {FIXED_WORDS} has shape {tuple(fixed.shape)}, expected "
+                f"{tuple(words.fixed.shape)}, as {WORDS} has {n_trained + len(words.fixed)} words, "
+                f"of which {n_trained} are trained"
+            )
+        words.fixed.copy_(fixed)
     fill(model, tensors, str(path))

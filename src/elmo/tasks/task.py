@@ -75,9 +75,12 @@ class Task(ABC, Generic[Config, Example, Prediction]):
         """
 
     def read_text(
-        self, lines: Iterable[str], line_format: LineFormat = "paragraphs"
+        self,
+        lines: Iterable[str],
+        line_format: LineFormat = "paragraphs",
+        config: Config | None = None,
     ) -> Iterator[Example]:
-        """Examples of text without labels, for tasks that can read it."""
+        """Examples of text without labels, for tasks that can read it; none: default settings."""
         raise ConfigError(
             f"raw text, expected a data file (--data): {self.name} needs more than text"
         )
@@ -103,6 +106,9 @@ class Task(ABC, Generic[Config, Example, Prediction]):
         self, config: Config, tokens: TokenVectors, vocabularies: Vocabularies
     ) -> TaskModel[Example, Prediction]:
         """The untrained network."""
+
+    def check_scorable(self, examples: Sequence[Example]) -> None:
+        """Refuse examples that have no labels to score; called before training and prediction."""
 
     @abstractmethod
     def score(

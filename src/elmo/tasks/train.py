@@ -4,6 +4,7 @@ In: a task, its settings, the paths of its data, a biLM and word vectors if they
 folder of the run, with its model, and its result.
 """
 
+import warnings
 from collections.abc import Hashable, Sequence
 from contextlib import nullcontext
 from pathlib import Path
@@ -46,14 +47,17 @@ def train_task(
 ) -> dict[str, Any] | None:
     """Train a task model, or resume the run in `out`: its result, or none if it was stopped.
 
-    `bilm` is read where the settings have ELMo, `static` where they have words. `cache` is where
-    the biLM's layers are kept, to share them between runs; `bundle` puts the biLM beside the model.
+    `bilm` is read where the settings have ELMo; absent: the English model. `static` is a file of
+    word vectors, used where the settings have words; absent: random vectors, which are trained.
+    `cache` is where the biLM's layers are kept, to share them between runs; `bundle` puts the biLM
+    beside the model.
     """
     processes = processes or one_process()
     examples = {
         "train": task.read(train, config, is_training=True),
         "dev": task.read(dev, config, is_training=False),
     }
+    task.check_scorable(examples["dev"])
     vectors = None if static is None else StaticVectors.read(static)
     source = None
     if config.elmo is not None:
@@ -65,6 +69,11 @@ def train_task(
         identity[f"{name}_sha256"] = None if path is None else file_hash(path)
     identity["bilm_sha256"] = None if source is None else source.bilm_sha256
     with run.claim(identity, type(config)) if processes.is_first else nullcontext():
+        if config.words is not None and static is None and processes.is_first:
+            warnings.warn(
+                "no word vectors (--glove): random ones are trained, which costs accuracy",
+                stacklevel=2,
+            )
         groups = [task.sampling_group(example) for example in examples["train"]]
         numbers = draw_fraction(groups, config.train.train_fraction, config.train.seed)
         learned = [examples["train"][k] for k in numbers]

@@ -1,4 +1,4 @@
-"""The word vectors x of a task: pre-trained (GloVe) or random, trained with the task or fixed.
+"""The word vectors x of a task: pre-trained (GloVe), trained or fixed; or random, always trained.
 
 In: the words of the training text, and a file of vectors if there is one. Out: `WordTable`, an
 embedding module. The rows of words of the training text may be trained. Other words of the file
@@ -51,12 +51,11 @@ class WordTable(nn.Module):
 
     fixed: Tensor
 
-    def __init__(self, words: WordList, dim: int, *, is_trained: bool) -> None:
+    def __init__(self, words: WordList, dim: int) -> None:
         super().__init__()
         self.words = words
         self.dim = dim
-        rows = torch.empty(len(words.trained) + 1, dim).normal_(0, 0.1)
-        self.trained = nn.Parameter(rows, requires_grad=is_trained)
+        self.trained = nn.Parameter(torch.empty(len(words.trained) + 1, dim).normal_(0, 0.1))
         # float16 halves the size of a saved model. Not persistent: a checkpoint does not store what
         # training does not change.
         fixed = torch.zeros(len(words.fixed), dim, dtype=torch.float16)
@@ -72,7 +71,7 @@ class WordTable(nn.Module):
         if static is None:
             often = tuple(word for word, count in counts.items() if count >= config.min_count)
             words = WordList(often, (), config.is_lowercased)
-            return WordTable(words, config.dim, is_trained=config.is_trained)
+            return WordTable(words, config.dim)
         given = {word: row for row, word in enumerate(static.words)}
         trained = tuple(
             word
@@ -84,7 +83,7 @@ class WordTable(nn.Module):
         others, is_row = dict.fromkeys([*first, *seen]), set(trained)
         fixed = tuple(word for word in others if word not in is_row)
         words = WordList(trained, fixed, config.is_lowercased)
-        table = WordTable(words, static.dim, is_trained=True)
+        table = WordTable(words, static.dim)
         table._fill(given, static.vectors)
         return table
 

@@ -138,7 +138,7 @@ def batch_of_char_ids(char_ids: Tensor) -> Batch:
 
 def _check_char_ids(char_ids: Tensor) -> None:
     expected = "expected char ids (B, T, C) as batch_to_ids makes them, or token lists"
-    if char_ids.dim() != 3 or char_ids.is_floating_point():
+    if char_ids.dim() != 3 or char_ids.shape[2] < 3 or char_ids.is_floating_point():
         raise DataError(f"a {char_ids.dtype} tensor {tuple(char_ids.shape)}, {expected}")
     if char_ids.numel():
         lowest, highest = (int(bound) for bound in torch.aminmax(char_ids))

@@ -28,10 +28,11 @@ class Averages:
     @torch.no_grad()
     def update(self, n_steps: int) -> None:
         """Take the weights in, after the n-th step; early averages are of fewer steps."""
-        if n_steps % EVERY or not self._averages:
+        if not self._averages or (n_steps > EVERY and n_steps % EVERY):
             return
         n_updates = n_steps // EVERY
-        decay = min(self._decay, n_updates / (n_updates + 9))
+        # Before the first update, a run of a few steps would be measured with its initial weights.
+        decay = min(self._decay, n_updates / (n_updates + 9)) if n_updates else 0.0
         weights = [each.detach() for each in self._parameters.values()]
         torch._foreach_lerp_(list(self._averages.values()), weights, 1 - decay)
 

@@ -7,8 +7,8 @@ newest do not match their hashes, the one before is used.
 
 import json
 import logging
+import re
 import shutil
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -42,8 +42,7 @@ def save_checkpoint(folder: Path, checkpoint: TrainingCheckpoint) -> Path:
     with atomic_folder(path, durable=True) as temporary:
         write_tensors(temporary / TENSORS, checkpoint.tensors)
         write_json(temporary / NUMBERS, checkpoint.numbers)
-        manifest = {name: file_hash(temporary / name) for name in (TENSORS, NUMBERS)}
-        write_json(temporary / MANIFEST, manifest)
+        write_json(temporary / MANIFEST, _hashes(temporary))
     for old in _find_all(folder)[:-N_KEPT]:
         shutil.rmtree(old)
     return path
@@ -66,7 +65,9 @@ def load_newest(folder: Path) -> TrainingCheckpoint | None:
 
 
 def _find_all(folder: Path) -> list[Path]:
-    return sorted(folder.glob("step-*"), key=_step) if folder.is_dir() else []
+    """Other names, such as that of a copy, are not checkpoints of the run."""
+    found = [path for path in folder.glob("step-*") if re.fullmatch(r"step-\d+", path.name)]
+    return sorted(found, key=_step)
 
 
 def _step(path: Path) -> int:
@@ -75,7 +76,11 @@ def _step(path: Path) -> int:
 
 def _is_intact(path: Path) -> bool:
     try:
-        manifest: Mapping[str, str] = json.loads((path / MANIFEST).read_text(encoding="utf-8"))
-        return all(file_hash(path / name) == expected for name, expected in manifest.items())
+        manifest = json.loads((path / MANIFEST).read_text(encoding="utf-8"))
+        return bool(manifest == _hashes(path))
     except (OSError, ValueError, RecursionError):
         return False
+
+
+def _hashes(path: Path) -> dict[str, str]:
+    return {name: file_hash(path / name) for name in (TENSORS, NUMBERS)}

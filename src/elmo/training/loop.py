@@ -91,7 +91,10 @@ class Learner(Protocol):
         """
 
     def evaluate_final(self, folder: Path, step: int) -> Evaluation | None:
-        """Measure the model of a finished run on all data and save it; none if `evaluate` did."""
+        """Measure the model of a finished run on all data and save it; none if `evaluate` did.
+
+        `step` is the number of steps of that model, which is the best or the last one.
+        """
 
     def save_model(self, folder: Path, step: int, evaluation: Evaluation) -> None:
         """Save the model that was just evaluated."""
@@ -113,12 +116,13 @@ class History:
     scores: tuple[float, ...] = ()
     best: Evaluation | None = None
     best_number: int = 0  # from 1
+    best_step: int = 0
 
-    def after(self, evaluation: Evaluation) -> "History":
-        """With one more evaluation."""
+    def after(self, evaluation: Evaluation, step: int) -> "History":
+        """With one more evaluation, after a number of steps."""
         scores = (*self.scores, evaluation.score)
         if self.best is None or evaluation.score > self.best.score:
-            return History(scores, evaluation, len(scores))
+            return History(scores, evaluation, len(scores), step)
         return replace(self, scores=scores)
 
     @property
@@ -141,7 +145,9 @@ class History:
     def from_mapping(mapping: dict[str, Any]) -> "History":
         """The inverse of `dataclasses.asdict`, after JSON."""
         best = mapping["best"] and Evaluation(**mapping["best"])
-        return History(tuple(mapping["scores"]), best, mapping["best_number"])
+        # Earlier versions did not save the step.
+        best_step = mapping.get("best_step", 0)
+        return History(tuple(mapping["scores"]), best, mapping["best_number"], best_step)
 
 
 class TrainingLoop:
@@ -262,7 +268,7 @@ class TrainingLoop:
     def _evaluate(self, metrics: MetricsLog) -> None:
         """Evaluate the model, and save it if it is to be kept."""
         evaluation = self._learner.evaluate()
-        self._history = self._history.after(evaluation)
+        self._history = self._history.after(evaluation, self._step)
         is_best = self._history.n_since_best == 0
         self._log_evaluation(metrics, evaluation, " (best)" if is_best else "")
         if is_best or not self._schedule.keeps_best:
@@ -280,9 +286,10 @@ class TrainingLoop:
     def _finish(self, metrics: MetricsLog) -> None:
         """Evaluate a last time and write the result, unless this was done before."""
         found = self._run.read_result()
-        if found is not None and found["n_steps"] == self._step:
+        if found is not None and found.get("n_steps") == self._step:
             return
-        evaluation = self._learner.evaluate_final(self._run.model, self._step)
+        kept_step = self._history.best_step if self._schedule.keeps_best else self._step
+        evaluation = self._learner.evaluate_final(self._run.model, kept_step or self._step)
         if evaluation is not None:
             self._log_evaluation(metrics, evaluation)
         elif not self._history.scores:

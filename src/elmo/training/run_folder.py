@@ -16,13 +16,14 @@ from typing import Any
 import torch
 
 import elmo
-from elmo.errors import ConfigError, WriteError
+from elmo.errors import CheckpointError, ConfigError, WriteError
 from elmo.files.atomic import is_temporary, recover, write_json
 from elmo.files.locks import exclusive
 from elmo.settings import from_mapping, to_mapping
 
 LOCK = "run.lock"
-# Settings that do not affect the weights may differ when a run is resumed.
+# Settings that may differ when a run is resumed. Steps that were taken do not depend on them; the
+# learning rate of later steps and early stopping may.
 FREE_SETTINGS = ("n_epochs", "log_every", "save_every", "evaluate_every", "n_evaluation_sentences")
 
 
@@ -67,7 +68,7 @@ class RunFolder:
         if not self._record.exists():
             self._check_unused()
             return
-        found = json.loads(self._record.read_text(encoding="utf-8"))
+        found = _read_object(self._record, "the settings of a run")
         if config_kind is not None and "config" in found:
             config = from_mapping(config_kind, found["config"], f"{self._record}: config")
             found["config"] = to_mapping(config)
@@ -98,11 +99,21 @@ class RunFolder:
         """The result of a finished run."""
         if not self._result.exists():
             return None
-        return dict(json.loads(self._result.read_text(encoding="utf-8")))
+        return _read_object(self._result, "the result of a run")
 
     def write_result(self, result: dict[str, Any]) -> None:
         """Record that the run is finished, and its result."""
         write_json(self._result, result, durable=True)
+
+
+def _read_object(path: Path, expected: str) -> dict[str, Any]:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise CheckpointError(f"{path}: cannot be read ({error}), expected {expected}") from error
+    if not isinstance(found, dict):
+        raise CheckpointError(f"{path}: no JSON object, expected {expected}")
+    return found
 
 
 def _differences(found: Any, expected: Any, name: str = "") -> list[str]:  # noqa: ANN401

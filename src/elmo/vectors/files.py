@@ -1,7 +1,8 @@
 """Vector files: .npz, .h5, .jsonl and .parquet, written line by line.
 
 In: lines of text with their vectors. Out: the file, which appears when it is complete. Keys of .npz
-and .h5 are the line numbers from "0"; .h5 has the layout of the old `allennlp elmo` command.
+and .h5 are the ids of lines, or their numbers in the input from "0" where they have none; .h5 has
+the layout of the old `allennlp elmo` command.
 """
 
 import json
@@ -58,13 +59,16 @@ class NpzFile:
 
     def __init__(self, path: Path) -> None:
         self._archive = zipfile.ZipFile(path, "w")
-        self._n_lines = 0
+        self._keys: set[str] = set()
 
     def add(self, entry: Entry, vectors: Vectors) -> None:
-        key = str(self._n_lines) if entry.key is None else entry.key
-        self._add_array(key, vectors)
-        self._add_array(f"tokens_{key}", np.array(entry.tokens, dtype=np.str_))
-        self._n_lines += 1
+        key = _key(entry)
+        arrays = {key: vectors, f"tokens_{key}": np.array(entry.tokens, dtype=np.str_)}
+        for name, array in arrays.items():
+            if name in self._keys:
+                raise _duplicate(name, entry)
+            self._keys.add(name)
+            self._add_array(name, array)
 
     def close(self) -> None:
         self._archive.close()
@@ -81,19 +85,18 @@ class Hdf5File:
         self._open = ExitStack()
         self._file = self._open.enter_context(new_hdf5(path))
         self._numbers: dict[str, str] = {}
-        self._n_lines = 0
         self._has_index = True
 
     def add(self, entry: Entry, vectors: Vectors) -> None:
+        key = _key(entry)
+        if key in self._file:  # as "." always is: it names the file's own group
+            raise _duplicate(key, entry)
+        self._file.create_dataset(key, data=vectors)
         if entry.key is not None:  # as SeqVec's files are: a dataset for each id, and nothing else
-            self._file.create_dataset(entry.key, data=vectors)
             self._has_index = False
             return
-        key = str(self._n_lines)
-        self._file.create_dataset(key, data=vectors)
         # Raw text was never in the old files: splitting a sentence there gives its tokens.
         self._numbers[entry.text if entry.offsets is None else " ".join(entry.tokens)] = key
-        self._n_lines += 1
 
     def close(self) -> None:
         with self._open:
@@ -213,6 +216,17 @@ def completed(file: AnyFile) -> Iterator[AnyFile]:
             file.close()
         raise
     file.close()
+
+
+def _key(entry: Entry) -> str:
+    return str(entry.line) if entry.key is None else entry.key
+
+
+def _duplicate(key: str, entry: Entry) -> DataError:
+    return DataError(
+        f"the key {key!r} of record {entry.line + 1} is there already, expected distinct keys; "
+        "choose another id field or column, or write .jsonl or .parquet"
+    )
 
 
 def _token_table(

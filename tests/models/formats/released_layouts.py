@@ -125,7 +125,7 @@ def pack(folder, path, inside=""):
     if path.suffix == ".zip":
         with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
             for file in files:
-                archive.write(file, inside + str(file.relative_to(folder)))
+                archive.writestr(f"{inside}{file.relative_to(folder)}", file.read_bytes())
         return path
     with tarfile.open(path, "w:gz" if path.suffix in (".gz", ".tgz") else "w") as archive:
         for file in files:

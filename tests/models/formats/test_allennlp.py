@@ -57,6 +57,16 @@ def test_a_state_of_the_bilm_alone_is_read(tmp_path, tiny_weights):
     assert formats.read(tmp_path / "elmo.pt").bilm.config.lstm.dim == 16
 
 
+@pytest.mark.parametrize("part", ["state_linearity.bias", "_highways._layers.0.bias"])
+@pytest.mark.parametrize("shape", [(), (1,), (3,)])
+def test_a_tensor_of_a_wrong_shape_is_reported_by_its_file(tmp_path, tiny_weights, part, shape):
+    state = allennlp_state(tiny_weights)
+    (name, *_) = (name for name in state if name.endswith(part))
+    torch.save({**state, name: torch.zeros(shape)}, tmp_path / "weights.th")
+    with pytest.raises(CheckpointError, match=r"weights\.th: .*expected"):
+        formats.read(tmp_path / "weights.th")
+
+
 def test_options_of_the_archive_are_used(tmp_path, tiny_options, tiny_weights):
     folder = write_allennlp(tmp_path / "theirs", tiny_weights)
     tiny_options["lstm"] |= {"cell_clip": 5, "proj_clip": 4}

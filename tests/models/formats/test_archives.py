@@ -30,7 +30,7 @@ def same(one, other):
 
 
 @pytest.mark.parametrize("ending", ENDINGS)
-@pytest.mark.parametrize("inside", ["", "a/b/"])
+@pytest.mark.parametrize("inside", ["", "a/b/", "./a/"])
 def test_official_files_are_read_from_every_kind_of_archive(official, tmp_path, ending, inside):
     path = pack(official.parent, tmp_path / f"model{ending}", inside)
     before = sorted(tmp_path.rglob("*"))

@@ -385,6 +385,16 @@ def test_options_of_another_model_are_not_overwritten(bilm, official, tmp_path):
     assert formats.read(official).bilm.config == bilm.config
 
 
+def test_a_softmax_of_the_model_before_is_not_left_beside_new_weights(scoring_model, tmp_path):
+    scoring = formats.read(scoring_model)
+    formats.write_official(tmp_path / "weights.hdf5", scoring)
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    with pytest.raises(CheckpointError, match=r"(vocab\.txt|softmax\.hdf5): belongs to another"):
+        formats.write_official(tmp_path / "weights.hdf5", Model(scoring.bilm))
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+    formats.write_official(tmp_path / "weights.hdf5", scoring)  # the same files anew
+
+
 def test_the_backward_direction_alone_has_no_official_file(bilm, tmp_path):
     from elmo.network.bilm import BiLM
 

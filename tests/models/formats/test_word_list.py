@@ -83,6 +83,16 @@ def test_a_packed_vocabulary_is_read(tmp_path):
     assert len(read_word_list(tmp_path / "vocab.txt.gz").vocabulary) == 6
 
 
+def test_a_byte_order_mark_is_no_part_of_the_first_word(tmp_path):
+    text = "".join(f"{word}\n" for word in RELEASED)
+    (tmp_path / "vocab.txt").write_text(text, encoding="utf-8-sig")
+    found = read_word_list(tmp_path / "vocab.txt")
+    assert (
+        found.vocabulary.words
+        == read_word_list(write_vocabulary(tmp_path / "b.txt", RELEASED)).vocabulary.words
+    )
+
+
 @pytest.mark.parametrize(
     ("lines", "message"),
     [

@@ -52,6 +52,19 @@ def test_packed_weights_give_the_same_vectors_and_the_same_weights(dtype):
     assert torch.equal(run(packed), run(plain))
 
 
+@pytest.mark.parametrize("dtype", [None, torch.bfloat16])
+def test_weights_can_be_read_without_unpacking_them_for_good(dtype):
+    plain, packed = build_model(dtype), build_model(dtype)
+    packed.hold_packed()
+    n_packed = len(held_packed(packed))
+    found, expected = list(kernels.sorted_parameters(packed)), sorted(plain.state_dict().items())
+    assert [name for name, _ in found] == [name for name, _ in expected]
+    for (_, one), (_, other) in zip(found, expected, strict=True):
+        assert one.dtype == other.dtype
+        assert torch.equal(one, other)
+    assert len(held_packed(packed)) == n_packed
+
+
 def test_no_plain_tensor_is_left():
     bilm = build_model()
     n_bytes = sum(each.nbytes for each in bilm.parameters())

@@ -15,7 +15,7 @@ FIELDS = ["t-1", TEXT, "she", "36", "Ann Lee", "4", "TRUE", "Eve Ray", "16", "FA
 
 def write(tmp_path, *rows, header=GAP_COLUMNS):
     path = tmp_path / "gap.tsv"
-    path.write_text("".join("\t".join(row) + "\n" for row in (header, *rows)), encoding="utf-8")
+    path.write_bytes("".join("\t".join(row) + "\n" for row in (header, *rows)).encode())
     return path
 
 
@@ -26,6 +26,11 @@ def test_a_passage_has_its_pronoun_and_names_as_tokens(tmp_path):
     assert [tokens[slice(*name)] for name in pronoun.names] == [["Ann", "Lee"], ["Eve", "Ray"]]
     assert pronoun.refers == (True, False)
     assert not pronoun.is_masculine
+
+
+def test_a_long_passage_and_a_carriage_return_in_it_are_read(tmp_path):
+    (passage,) = read_gap(write(tmp_path, change(1, TEXT + " It\rrained." + " x" * 70_000)))
+    assert len(passage.tokens) > 70_000
 
 
 def change(number, value):

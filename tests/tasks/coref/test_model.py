@@ -20,7 +20,7 @@ def build(*sets):
     small = ("words.dim=6", "chars.filters=[[2, 4]]", "model.dim=5", "model.hidden_dim=7")
     config = read_config(find_task("coref").defaults(), None, [*small, *sets], has_elmo=False)
     torch.manual_seed(1)
-    words = WordTable(WordList(tuple(WORDS), (), True), 6, is_trained=True)
+    words = WordTable(WordList(tuple(WORDS), (), True), 6)
     return SpanRanker(TokenVectors(config, words, None), config.model, ["bc", "nw"]).eval()
 
 

@@ -22,7 +22,7 @@ def build(source, place):
     sets = ["words.dim=6", "model.dim=5", f"elmo.place={place}"]
     config = read_config(find_task("nli").defaults(), None, sets)
     torch.manual_seed(1)
-    words = WordTable(WordList(WORDS, (), True), 6, is_trained=True)
+    words = WordTable(WordList(WORDS, (), True), 6)
     tokens = TokenVectors(config, words, source(config.elmo))
     return Esim(tokens, ["contradiction", "entailment", "neutral"], config.model).eval()
 

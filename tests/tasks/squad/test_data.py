@@ -10,6 +10,7 @@ from elmo.tasks import find_task
 from elmo.tasks.config import read_config
 from elmo.tasks.squad.data import read_context
 from elmo.tasks.squad.metrics import score_answers
+from elmo.tasks.train import build_trained, train_task
 from tests.tasks.tiny_tasks import PARAGRAPHS, as_squad
 
 TEXT = "Ann sang. Bob, who ran, saw a well-known bow."
@@ -24,6 +25,11 @@ def write(path, *answers, question="Who?", context=TEXT):
     qas = [{"question": question, "answers": list(answers)}]
     path.write_text(json.dumps({"data": [{"paragraphs": [{"context": context, "qas": qas}]}]}))
     return path
+
+
+def with_answers(answers):
+    qas = [{"question": "Who?", "answers": answers}]
+    return json.dumps({"data": [{"paragraphs": [{"context": "x", "qas": qas}]}]})
 
 
 @pytest.fixture
@@ -101,7 +107,16 @@ def test_questions_without_answers_can_be_asked_but_not_learned_or_measured(path
     with pytest.raises(DataError, match=r"qas\[0\]: no answer"):
         read(path)
     with pytest.raises(DataError, match=r"1 questions without reference answers, such as 'Who\?'"):
-        task.score([question], [None])
+        task.check_scorable([question])
+
+
+def test_dev_questions_without_answers_are_refused_before_training(path):
+    task, dev = find_task("squad"), path.with_name("dev.json")
+    write(path, {"text": "Ann", "answer_start": 0})
+    config = read_config(task.defaults(), None, [], has_elmo=False)
+    with pytest.raises(DataError, match="1 questions without reference answers"):
+        train_task(task, config, path, write(dev), path.with_name("run"))
+    assert not path.with_name("run").exists()
 
 
 @pytest.mark.parametrize(
@@ -114,6 +129,9 @@ def test_questions_without_answers_can_be_asked_but_not_learned_or_measured(path
         ('{"data": [{"paragraphs": [{"context": " "}]}]}', "the context is empty"),
         ('{"data": [{"paragraphs": [{"context": "x", "qas": [{}]}]}]}', r"qas\[0\]: .*'question'"),
         ('{"data": []}', "file.json: no question"),
+        (with_answers(5), r"qas\[0\]: '5' at 'answers', expected list"),
+        (with_answers({"text": ["x"], "answer_start": [0]}), "at 'answers', expected list"),
+        (with_answers([5]), r"qas\[0\].answers: nothing at 'text', expected str"),
     ],
 )
 def test_what_is_wrong_is_named_by_file_and_place(path, content, message):
@@ -143,6 +161,16 @@ def test_lines_are_a_question_and_its_paragraph():
         list(task.read_text(["Who?\tAnn.", "Who"]))
     with pytest.raises(DataError, match="line 1: the context is empty"):
         list(task.read_text(["Who?\t"]))
+
+
+def test_lines_are_cut_by_the_settings_of_the_model():
+    task, line = find_task("squad"), "Who was it that sang?\tAnn sang. Bob ran."
+    sets = ["data.question_tokens=2", "data.test_tokens=3"]
+    config = read_config(task.defaults(), None, sets, has_elmo=False)
+    trained = build_trained(task, config, list(task.read_text([line])), None)
+    (question,) = trained.read_text([line])
+    assert question.tokens == ("Who", "was")
+    assert question.context.sentences == (("Ann", "sang", "."),)
 
 
 def test_nearly_all_answers_of_the_shared_data_are_whole_tokens(shared):

@@ -4,7 +4,7 @@ import lzma
 
 import pytest
 
-from elmo.errors import DataError
+from elmo.errors import ConfigError, DataError
 from elmo.tasks import find_task
 from elmo.tasks.config import read_config
 from elmo.tasks.tagging.data import get_field, read_columns
@@ -131,3 +131,30 @@ def test_empty_fields_are_refused(tmp_path):
     ((row,),) = read_columns(path)
     with pytest.raises(DataError, match=r"file.conll:1: column 1 is empty"):
         get_field(row, 1, path)
+
+
+def test_a_word_may_contain_a_space_of_unicode(tmp_path):
+    path = tmp_path / "file.txt"
+    path.write_text("10\u00a0000 CD O\n\u3000 SYM O\n\nkm\u00a0\tNN\tO\n")
+    assert [sentence.tokens for sentence in read(path)] == [
+        ("10\u00a0000", "\u3000"),
+        ("km\u00a0",),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "has_spans", "expected"),
+    [("ner", "false", "pos"), ("chunk", "false", "pos"), ("pos", "true", "ner")],
+)
+def test_labels_that_the_metric_does_not_measure_are_refused(tmp_path, name, has_spans, expected):
+    path = tmp_path / "file.conll"
+    path.write_text("Ann B-PER\n")
+    with pytest.raises(ConfigError, match=rf"data\.has_spans is .* use `elmo train {expected}`"):
+        read(path, f"data.has_spans={has_spans}", name=name)
+
+
+def test_labels_that_are_not_of_spans_are_referred_to_the_task_for_them(tmp_path):
+    path = tmp_path / "file.conll"
+    path.write_text("The DET\n")
+    with pytest.raises(DataError, match="use `elmo train pos` for labels that are not of spans"):
+        read(path)

@@ -77,8 +77,17 @@ def test_the_number_of_tokens_is_estimated(tmp_path):
         assert sum(chunk.estimated_tokens for chunk in chunks) == pytest.approx(6000, rel=0.1)
 
 
+@pytest.mark.parametrize("lines", ["sentences", "tokens"])
+def test_blank_lines_do_not_change_the_estimate(lines, tmp_path):
+    write(tmp_path / "a.txt", ["", "a line of seven words in all"] * 500)
+    chunks = split(tmp_path / "a.txt", 2000, lines)
+    assert sum(chunk.estimated_tokens for chunk in chunks) == 7 * 500
+    assert all(chunk.estimated_tokens for chunk in chunks)
+
+
 def test_files_are_found_in_folders_and_others_are_left_out(tmp_path):
-    for name in ("b.txt", "sub/deep/a.gz", "notes.md", ".hidden.txt", ".git/x.txt"):
+    left_out = ("notes.md", "table.csv", "table.tsv.gz", ".hidden.txt", ".git/x.txt")
+    for name in ("b.txt", "sub/deep/a.gz", *left_out):
         write(tmp_path / name, LINES)
     assert {chunk.name for chunk in split(tmp_path)} == {"b.txt", "sub/deep/a.gz"}
 
@@ -112,6 +121,13 @@ def test_what_cannot_be_read_is_refused_by_its_place(name, content, message, tmp
     (tmp_path / name).write_bytes(content)
     with pytest.raises(DataError, match=message):
         split(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.TSV", "t.csv.gz", "t.tsv.xz"])
+def test_a_table_that_is_not_parquet_is_refused(name, tmp_path):
+    write(tmp_path / name, ["id,text", "7,I took a bow"])
+    with pytest.raises(DataError, match=r"a table, expected text, FASTA or \.parquet"):
+        split(tmp_path / name)
 
 
 def test_a_table_without_the_column_says_which_it_has(tmp_path):

@@ -327,6 +327,15 @@ def test_speed_and_the_time_left_are_reported_where_there_is_no_terminal(
     assert told[-1].endswith(" 00:00 left")
 
 
+def test_a_shard_without_words_reports_no_speed(official, tmp_path, monkeypatch, caplog):
+    monkeypatch.setattr("elmo.vectors.corpus.embed.LOG_SECONDS", 0)
+    write(tmp_path / "corpus" / "a.txt", ["", "", "More words."])
+    with caplog.at_level(logging.INFO):
+        counts = embed_corpus(tmp_path / "corpus", tmp_path / "out", official, shard_bytes=1)
+    assert counts.n_shards == 3
+    assert len([line for line in caplog.messages if " tokens/s, " in line]) == 1
+
+
 def test_a_shard_without_words_has_all_columns(official, tmp_path):
     write(tmp_path / "corpus" / "a.txt", ["Words.", "", "", "", "More words."])
     embed_corpus(tmp_path / "corpus", tmp_path / "out", official, shard_bytes=1)

@@ -83,7 +83,7 @@ def find(path: Path, options: Path | None = None, vocabulary: Path | None = None
         what = "not a plain file" if path.exists() else "no such file or folder"
         raise CheckpointError(
             f"{path}: {what}, expected a model folder, a weights.hdf5, an archive, or a name such "
-            f"as {models.ENGLISH!r}{catalog.nearest(str(path))}"
+            f"as {models.ENGLISH!r}{catalog.nearest(path.as_posix())}"
         )
     elif path.suffix in hdf5.ENDINGS or h5py.is_hdf5(path):
         source = _find_hdf5(path, options, vocabulary)
@@ -103,7 +103,7 @@ def find(path: Path, options: Path | None = None, vocabulary: Path | None = None
 
 def read(path: Path, options: Path | None = None, vocabulary: Path | None = None) -> Model:
     """Open any model; `vocabulary` is for those that know words by a file beside them."""
-    release = None if path.exists() else catalog.releases().get(str(path))
+    release = None if path.exists() else catalog.releases().get(path.as_posix())
     if release is not None and release.softmax and release.vocabulary:
         folder = models.locate(path)
         model = read(folder, options)
@@ -164,6 +164,7 @@ def write_official(weights: Path, model: Model) -> None:
         words = model.bilm.word_encoder.lexicon.words or model.vocabulary
         if words is not None:
             beside["vocab.txt"] = "".join(f"{word}\n" for word in words.words)
+        written = set(beside)
         for name, text in beside.items():
             path = weights.with_name(name)
             _refuse_file_of_another_model(path, text, weights)
@@ -173,11 +174,15 @@ def write_official(weights: Path, model: Model) -> None:
             if path.exists() and not weights.exists():
                 raise _of_another_model(path, weights)
             bilm_hdf5.write_softmax(files.enter_context(atomic_write(path)), model.head)
+            written.add(SOFTMAX)
         elif model.head is not None:
             warnings.warn(
                 f"{weights}: the adaptive softmax is left out; the official layout has no such one",
                 stacklevel=2,
             )
+        for name in {"vocab.txt", SOFTMAX} - written:  # a reader would take it for ours
+            if weights.with_name(name).exists():
+                raise _of_another_model(weights.with_name(name), weights)
 
 
 def _find_in_archive(path: Path, options: Path | None, vocabulary: Path | None) -> Source:

@@ -45,8 +45,9 @@ BROKEN_ARCHIVE = (
 
 @dataclass(frozen=True)
 class Entry:
-    """A file in an archive: its size unpacked, and its place where it is in a tar file."""
+    """A file in an archive: its name there, its size unpacked, and its place in a tar file."""
 
+    name: str
     n_bytes: int
     offset: int = 0
 
@@ -64,13 +65,15 @@ class Archive:
         found: dict[PurePosixPath, Entry] = {}
         n_allowed = FREE_BYTES + MAX_EXPANSION * self.path.stat().st_size
         try:
-            for number, (name, entry) in enumerate(self._list(n_allowed)):
+            for number, entry in enumerate(self._list(n_allowed)):
                 n_allowed -= entry.n_bytes
                 if n_allowed < 0 or number >= MAX_MEMBERS:
-                    raise self._refusal(f"unpacks to far more than its size, at member {name!r}")
-                inside = self._check_name(name)
+                    raise self._refusal(
+                        f"unpacks to far more than its size, at member {entry.name!r}"
+                    )
+                inside = self._check_name(entry.name)
                 if inside in found:
-                    raise self._refusal(f"has two members {name!r}")
+                    raise self._refusal(f"has two members {entry.name!r}")
                 if not inside.name.startswith("."):
                     found[inside] = entry
         except BROKEN_ARCHIVE as error:
@@ -87,7 +90,7 @@ class Archive:
         try:
             if self._is_zip:
                 with zipfile.ZipFile(self.path) as archive:
-                    return archive.read(str(inside))
+                    return archive.read(entry.name)
             with self._open_tar() as file:
                 file.seek(entry.offset)
                 content = file.read(entry.n_bytes)
@@ -97,14 +100,14 @@ class Archive:
             raise self._broken(f"{inside} ends early")
         return content
 
-    def _list(self, n_allowed: int) -> Iterator[tuple[str, Entry]]:
+    def _list(self, n_allowed: int) -> Iterator[Entry]:
         if self._is_zip:
             with zipfile.ZipFile(self.path) as archive:
                 for item in archive.infolist():
                     if stat.S_ISLNK(item.external_attr >> 16):
                         raise self._refusal(f"member {item.filename!r} is a link")
                     if not item.is_dir():
-                        yield item.filename, Entry(item.file_size)
+                        yield Entry(item.filename, item.file_size)
             return
         with (
             _BoundedReads(self._open_tar(), n_allowed) as file,
@@ -114,7 +117,7 @@ class Archive:
                 if not member.isdir() and (not member.isreg() or member.issparse()):
                     raise self._refusal(f"member {member.name!r} is no plain file")
                 if not member.isdir():
-                    yield member.name, Entry(member.size, member.offset_data)
+                    yield Entry(member.name, member.size, member.offset_data)
 
     def _open_tar(self) -> IO[bytes]:
         with self.path.open("rb") as file:

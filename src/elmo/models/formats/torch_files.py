@@ -84,8 +84,8 @@ def read_lstms(source: TorchFile, prefix: str, lstm: LstmConfig) -> dict[str, Te
             theirs = f"{prefix}{direction}_layer_{depth}"
             ours = f"stacks.{direction}_layers.{depth}"
             bias = _reorder_gates(source.take(f"{theirs}.state_linearity.bias")).clone()
-            # Theirs is in the file, ours is added when the layer runs.
-            bias[2 * lstm.dim : 3 * lstm.dim] -= FORGET_BIAS
+            if bias.ndim:  # theirs is in the file, ours is added when the layer runs
+                bias[2 * lstm.dim : 3 * lstm.dim] -= FORGET_BIAS
             state |= {
                 f"{ours}.input_weight": _reorder_gates(
                     source.take(f"{theirs}.input_linearity.weight")
@@ -111,7 +111,14 @@ def read_convolutions(
             )
     for k in range(cnn.n_highways):
         for part in ("weight", "bias"):
-            transform, carry = source.take(f"{highways}._layers.{k}.{part}").chunk(2)
+            name = f"{highways}._layers.{k}.{part}"
+            both = source.take(name)
+            if not both.ndim or len(both) % 2:
+                raise CheckpointError(
+                    f"{source.path}: tensor {name} has shape {tuple(both.shape)}, expected an even "
+                    "number of rows"
+                )
+            transform, carry = both.chunk(2)
             yield f"char_cnn.highways.{k}.transform.{part}", transform
             # Their gate scales the input, ours the transformed input.
             yield f"char_cnn.highways.{k}.gate.{part}", -carry

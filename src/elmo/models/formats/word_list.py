@@ -60,7 +60,7 @@ def read_word_list(path: AnyPath, *, needs_reserved: bool = True) -> WordList:
 def read_words(path: AnyPath) -> Sequence[str]:
     """The words of a file in its own order; a word that is there twice is an error."""
     try:
-        text = read_bytes(path, WHAT, MAX_TEXT).decode("utf-8")
+        text = read_bytes(path, WHAT, MAX_TEXT).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise DataError(f"{path}: not UTF-8 text ({error}), expected {WHAT}") from error
     # Not splitlines(): a word may hold one of Unicode's other line ends.

@@ -24,6 +24,7 @@ from elmo.network.kernels.packed_parameters import (
     count_numbers,
     packed_of,
     plain_tensors,
+    sorted_parameters,
     wants_gradients,
 )
 from elmo.network.kernels.packed_weight_cache import forget_all
@@ -55,6 +56,7 @@ __all__ = [
     "plain_tensors",
     "run_highway",
     "run_layers",
+    "sorted_parameters",
     "why_unavailable",
 ]
 
@@ -90,7 +92,7 @@ def can_run(layers: Sequence[LayerParameters], rows: Sequence[Tensor]) -> bool:
 
 def can_conv_max_pool(char_ids: Tensor, char_vectors: Tensor) -> bool:
     """Whether `conv_max_pool` may be called."""
-    return char_ids.device.type == "cpu" and _can_compute([char_vectors], [], is_training=True)
+    return char_ids.device.type == "cpu" and _can_compute([], [char_vectors], is_training=True)
 
 
 def can_run_highway(transform: nn.Linear, gate: nn.Linear, rows: Tensor) -> bool:

@@ -7,6 +7,7 @@ weights once, and `state_dict`, `parameters`, `to` and training see ordinary ten
 
 import threading
 from collections.abc import Callable, Iterator
+from itertools import groupby
 from typing import Any, Generic, TypeVar
 
 import torch
@@ -43,12 +44,15 @@ class PackedParameters(dict[str, Any], Generic[Packed]):
         with _lock:
             if self.packed is None:
                 return
-            with torch.inference_mode(False), torch.no_grad():
-                found = self._unpack()
-            for name, tensor in found.items():
+            for name, tensor in self.unpacked().items():
                 super().__setitem__(name, nn.Parameter(tensor, self._are_learning[name]))
             self.packed = None
             del self._unpack
+
+    def unpacked(self) -> dict[str, Tensor]:
+        """Plain tensors of those that are only there packed, and stay so."""
+        with _lock, torch.inference_mode(False), torch.no_grad():
+            return {} if self.packed is None else self._unpack()
 
     # Names can be asked for without unpacking: torch does so whenever an attribute is set.
 
@@ -105,6 +109,25 @@ def wants_gradients(module: object) -> bool:
     """Whether a module that `packed_of` knows is to be trained."""
     found = module.__dict__.get("_parameters")
     return isinstance(found, PackedParameters) and found.requires_grad
+
+
+def sorted_parameters(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
+    """The parameters of a module and its parts, sorted by their names in its `state_dict`.
+
+    Those that are only there packed stay so: plain tensors of one part are made at a time.
+    """
+    places = sorted(
+        (f"{prefix}.{name}" if prefix else name, name, part)
+        for prefix, part in module.named_modules(remove_duplicate=False)
+        for name in part._parameters
+    )
+    for part, names in groupby(places, key=lambda place: place[2]):
+        found = part._parameters
+        unpacked = found.unpacked() if isinstance(found, PackedParameters) else {}
+        plain = dict(dict.items(found)) | unpacked
+        yield from (
+            (full_name, plain[name]) for full_name, name, _ in names if plain[name] is not None
+        )
 
 
 def plain_tensors(module: nn.Module) -> Iterator[Tensor]:

@@ -1,5 +1,6 @@
 // Requests to the API of this server.
 
+const TOKEN = /^[\x21-\x7e]+$/; // `fetch` fails with other characters in a header
 let token = sessionStorage.getItem("token");
 
 export class ApiError extends Error {
@@ -9,8 +10,17 @@ export class ApiError extends Error {
   }
 }
 
-export function useToken(given) {
+// Use a token from now on if the server accepts it; else an ApiError is thrown.
+export async function useToken(given) {
+  if (!TOKEN.test(given)) throw new ApiError(401, "no valid token");
+  const before = token;
   token = given;
+  try {
+    await info();
+  } catch (error) {
+    token = before;
+    throw error;
+  }
   sessionStorage.setItem("token", given);
 }
 

@@ -8,7 +8,7 @@ import { EXAMPLES, textOf } from "./examples.js";
 import { showHeatmap } from "./heatmap.js";
 import { showMap } from "./map.js";
 import { repeatedWords, showSentences } from "./sentences.js";
-import { readAddress, record } from "./state.js";
+import { dropPending, readAddress, record, recordLater, recordPending } from "./state.js";
 import { setUpTasks } from "./tasks.js";
 import { showWord } from "./word.js";
 
@@ -17,6 +17,7 @@ let state = readAddress(location.hash, START);
 let info = null;
 let found = null; // results for the sentences: { text, embedded, scores, sentences, ... }
 let reading = null; // the AbortController of the requests for the sentences
+let typing; // the timer until typed text is read
 
 async function start() {
   setStatus("loading", "Loading…");
@@ -24,7 +25,10 @@ async function start() {
     info = await api.info();
   } catch (error) {
     setStatus("failed", error.message);
-    if (error.status === 401) byId("token-dialog").showModal();
+    if (error.status === 401) {
+      byId("token-error").textContent = "";
+      byId("token-dialog").showModal();
+    }
     return;
   }
   byId("model").textContent = describeModel(info);
@@ -34,19 +38,28 @@ async function start() {
     if (weight === "gamma") state.gamma = Math.max(0.01, value);
     else state.weights[weight] = value;
     drawLater();
-    record(state, "slider");
+    recordLater(state, "slider");
     askLater();
   });
-  await restore();
+  await showState();
 }
 
-// Show the state that the URL has.
+// Take the state that the URL has.
 async function restore() {
   state = readAddress(location.hash, START);
-  if (state.weights?.length !== info.layers) state.weights = oneHot(info.layers - 1);
   byId("text").value = state.text;
-  if (found?.text === state.text) show();
-  else await read("start");
+  if (info) await showState();
+}
+
+// Show the state, whatever the page was about to show or to record.
+async function showState() {
+  clearTimeout(typing);
+  reading?.abort();
+  dropPending();
+  if (state.weights?.length !== info.layers) state.weights = oneHot(info.layers - 1);
+  if (found?.text !== state.text) return read("start");
+  setStatus("ready");
+  show();
 }
 
 // Get the results for the sentences, then show everything. `kind`: see `record`.
@@ -217,7 +230,7 @@ function drawLater() {
   });
 }
 
-let typing;
+byId("text").value = state.text;
 byId("text").addEventListener("input", () => {
   clearTimeout(typing);
   state.text = byId("text").value;
@@ -254,17 +267,39 @@ onChoices((name, value) => {
   record(state);
 });
 window.addEventListener("resize", drawLater);
+
+// `navigator.clipboard` is absent on pages of another machine without https.
+async function copy(text) {
+  if (navigator.clipboard) return navigator.clipboard.writeText(text);
+  const focused = document.activeElement;
+  const area = element("textarea", { class: "visually-hidden" }, text);
+  document.body.append(area);
+  area.select();
+  document.execCommand("copy");
+  area.remove();
+  focused.focus();
+}
+
 for (const button of document.querySelectorAll("[data-copy]"))
   button.addEventListener("click", async () => {
     const source = button.dataset.copy;
-    await navigator.clipboard.writeText(source === "link" ? location.href : byId(source).textContent);
+    recordPending();
+    await copy(source === "link" ? location.href : byId(source).textContent);
     const name = button.textContent;
     button.textContent = "Copied";
     setTimeout(() => (button.textContent = name), 1500);
   });
-byId("token-form").addEventListener("submit", () => {
-  api.useToken(byId("token").value.trim());
+byId("token-form").addEventListener("submit", async (event) => {
+  event.preventDefault(); // the dialog is closed when the server has accepted the token
+  try {
+    await api.useToken(byId("token").value.trim());
+  } catch (error) {
+    byId("token-error").textContent =
+      error.status === 401 ? "The server does not accept this token." : error.message;
+    return;
+  }
+  byId("token-dialog").close();
   start();
 });
-window.addEventListener("popstate", () => info && restore());
+window.addEventListener("popstate", restore);
 start();

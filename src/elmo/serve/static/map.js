@@ -185,7 +185,11 @@ function drawPoint(word, k, choose) {
       onclick: () => choosePoint(k, choose),
       onpointerenter: () => showTip(k),
       onpointerleave: hideTip,
-      onfocus: () => showTip(k),
+      onfocus: ({ target }) => {
+        // By keyboard only: the map must not move under a pointer that is down.
+        if (target.matches(":focus-visible")) zoom.reveal(current.places[k]);
+        showTip(k);
+      },
       onblur: hideTip,
       onkeydown: (event) => {
         if (event.key !== "Enter" && event.key !== " ") return;

@@ -40,10 +40,28 @@ export function addressOf(state) {
 // times: successive changes of one `kind` are one entry.
 let lastKind = null;
 export function record(state, kind = null) {
+  dropPending();
   const address = addressOf(state);
   const isSame = address === location.hash;
   if (isSame || kind === "start" || (kind && kind === lastKind))
     history.replaceState(null, "", address);
   else history.pushState(null, "", address);
   if (!isSame || kind) lastKind = kind;
+}
+
+// Record the state when nothing has changed for a while. Browsers refuse more than about ten changes
+// of the URL in a second, and a slider moves more often.
+let pending = null; // { state, kind, timer }
+export function recordLater(state, kind) {
+  dropPending();
+  pending = { state, kind, timer: setTimeout(recordPending, 250) };
+}
+
+export function recordPending() {
+  if (pending) record(pending.state, pending.kind);
+}
+
+export function dropPending() {
+  clearTimeout(pending?.timer);
+  pending = null;
 }

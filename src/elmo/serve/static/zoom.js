@@ -5,6 +5,7 @@ import { byId } from "./dom.js";
 const MOST = 30;
 const STEP = 1.5;
 const DRAG = 4; // pixels; a shorter movement is a click
+const EDGE = 24; // pixels between a revealed place and the edge of the picture
 
 // `changed()` is called on every change; `apply(place, frame)` is the position of a place.
 export function makeZoom(picture, changed) {
@@ -41,6 +42,17 @@ export function makeZoom(picture, changed) {
     update();
   }
 
+  // Move the visible part, if need be, so that a place is in it.
+  function reveal([x, y]) {
+    const { width, height } = frame();
+    const move = (first, value, length) =>
+      Math.max(value - (length - EDGE) / factor, Math.min(value - EDGE / factor, first));
+    const [nextLeft, nextTop] = [move(left, x, width), move(top, y, height)];
+    if (nextLeft === left && nextTop === top) return;
+    [left, top] = [nextLeft, nextTop];
+    update();
+  }
+
   function reset() {
     factor = 1;
     [left, top] = [0, 0];
@@ -72,7 +84,10 @@ export function makeZoom(picture, changed) {
     else return;
     event.preventDefault();
   });
-  picture.addEventListener("pointerdown", (event) => pointers.set(event.pointerId, position(event)));
+  picture.addEventListener("pointerdown", (event) => {
+    if (pointers.size === 0) isDragging = false; // no click follows where a finger scrolled the page
+    pointers.set(event.pointerId, position(event));
+  });
   picture.addEventListener("pointermove", (event) => {
     const last = pointers.get(event.pointerId);
     if (!last) return;
@@ -95,6 +110,7 @@ export function makeZoom(picture, changed) {
 
   return {
     reset,
+    reveal,
     apply: ([x, y]) => [(x - left) * factor, (y - top) * factor],
   };
 }

@@ -328,7 +328,10 @@ class Coref(Task[CorefConfig, Document, Clusters]):
         return [piece for document in documents for piece in cut(document, longest)]
 
     def read_text(
-        self, lines: Iterable[str], line_format: LineFormat = "paragraphs"
+        self,
+        lines: Iterable[str],
+        line_format: LineFormat = "paragraphs",
+        config: CorefConfig | None = None,
     ) -> Iterator[Document]:
         """The whole text as one document."""
         sentences = (s.tokens for line in lines for s in split_line(line, line_format))

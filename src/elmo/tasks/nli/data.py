@@ -2,16 +2,16 @@
 
 In: the columns of SNLI and MultiNLI (sentence1, sentence2, gold_label), of SICK (sentence_A,
 sentence_B, entailment_label), or premise, hypothesis, label. Out: `SentencePair`s with labels in
-lower case; pairs without a gold label ("-", the annotators disagreed) are left out.
+lower case; pairs without a gold label ("-" or -1, the annotators disagreed) are left out.
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from elmo.errors import DataError
-from elmo.files.text_files import read_lines
+from elmo.files.text_files import read_lines, read_raw_lines
 from elmo.text.lines import LineFormat
 from elmo.text.tokenizer import tokenize
 
@@ -20,7 +20,8 @@ COLUMNS = (
     ("sentence_A", "sentence_B", "entailment_label"),
     ("premise", "hypothesis", "label"),
 )
-NO_GOLD_LABEL = "-"
+LABELS = tuple(label for _, _, label in COLUMNS)
+NO_GOLD_LABELS = ("-", "-1")  # as SNLI writes it, and the `datasets` library
 # SICK is one file; this column has the split of each pair.
 SET_COLUMN, TRAINING_SET, DEV_SET = "SemEval_set", "TRAIN", "TRIAL"
 
@@ -36,17 +37,21 @@ class SentencePair:
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    fields: Mapping[str, str]
+    """The columns of a pair that are read."""
+
     line: int
+    premise: str
+    hypothesis: str
+    label: str
+    set_name: str | None = None
 
 
 def read_pairs(path: Path, *, is_training: bool) -> list[SentencePair]:
     """All pairs; of SICK's one file, its training or its development pairs."""
     rows = list(_read_json(path) if ".jsonl" in path.suffixes else _read_table(path))
-    sets = {row.fields[SET_COLUMN] for row in rows if SET_COLUMN in row.fields}
-    if len(sets) > 1:
+    if len({row.set_name for row in rows} - {None}) > 1:
         wanted = TRAINING_SET if is_training else DEV_SET
-        rows = [row for row in rows if row.fields.get(SET_COLUMN) == wanted]
+        rows = [row for row in rows if row.set_name == wanted]
     pairs = [pair for row in rows if (pair := _make_pair(row, path)) is not None]
     if not pairs:
         raise DataError(f"{path}: no pair of sentences, expected one per line")
@@ -71,29 +76,31 @@ def make_pair(
 
 
 def _make_pair(row: _Row, path: Path) -> SentencePair | None:
-    first, second, label = next(
-        names for names in COLUMNS if all(name in row.fields for name in names)
-    )
-    if row.fields[label] == NO_GOLD_LABEL:
+    if row.label in NO_GOLD_LABELS:
         return None
     where = f"{path}:{row.line}"
-    return make_pair(row.fields[first], row.fields[second], where, row.fields[label].lower())
+    if not row.label:
+        raise DataError(f"{where}: the label is empty, expected one")
+    return make_pair(row.premise, row.hypothesis, where, row.label.lower())
 
 
 def _read_table(path: Path) -> Iterator[_Row]:
     header: list[str] = []
-    for number, line in enumerate(read_lines(path), start=1):
-        fields = line.split("\t")
+    positions: list[int] = []
+    # Raw lines: the last columns of SNLI, the labels of single annotators, may be empty.
+    for number, line in enumerate(read_raw_lines(path), start=1):
+        fields = [field.strip() for field in line.split("\t")]
         if not header:
             header = fields
-            _check_names(header, path, number)
-        elif line:
-            if len(fields) != len(header):
+            positions = [header.index(name) for name in _find_names(header, path, number)]
+        elif line.strip():
+            # Empty columns at the end may be absent.
+            if not max(positions) < len(fields) <= len(header):
                 raise DataError(
                     f"{path}:{number}: {len(fields)} columns, expected {len(header)} as in the "
                     "header"
                 )
-            yield _Row(dict(zip(header, fields, strict=True)), number)
+            yield _Row(number, *(fields[position] for position in positions))
 
 
 def _read_json(path: Path) -> Iterator[_Row]:
@@ -108,13 +115,23 @@ def _read_json(path: Path) -> Iterator[_Row]:
             ) from error
         if not isinstance(fields, dict):
             raise DataError(f"{path}:{number}: no JSON object, expected one per line")
-        _check_names(list(fields), path, number)
-        yield _Row({name: str(value) for name, value in fields.items()}, number)
+        names = _find_names(list(fields), path, number)
+        for name in names:
+            is_number = type(fields[name]) is int and name in LABELS
+            if not isinstance(fields[name], str) and not is_number:
+                raise DataError(
+                    f"{path}:{number}: {name} is {json.dumps(fields[name])[:40]}, expected "
+                    f"{'a string or a whole number' if name in LABELS else 'a string'}"
+                )
+        yield _Row(number, *(str(fields[name]).strip() for name in names))
 
 
-def _check_names(found: list[str], path: Path, number: int) -> None:
-    if not any(set(names) <= set(found) for names in COLUMNS):
-        raise DataError(
-            f"{path}:{number}: the columns {', '.join(found)[:80]}, expected among them "
-            f"{' or '.join(', '.join(names) for names in COLUMNS)}"
-        )
+def _find_names(found: list[str], path: Path, number: int) -> list[str]:
+    """The columns that are read: premise, hypothesis, label, and the set if there is one."""
+    for names in COLUMNS:
+        if set(names) <= set(found):
+            return [*names, SET_COLUMN] if SET_COLUMN in found else list(names)
+    raise DataError(
+        f"{path}:{number}: the columns {', '.join(found)[:80]}, expected among them "
+        f"{' or '.join(', '.join(names) for names in COLUMNS)}"
+    )

@@ -122,7 +122,10 @@ class Nli(Classification[NliConfig, SentencePair]):
         return read_pairs(path, is_training=is_training)
 
     def read_text(
-        self, lines: Iterable[str], line_format: LineFormat = "paragraphs"
+        self,
+        lines: Iterable[str],
+        line_format: LineFormat = "paragraphs",
+        config: NliConfig | None = None,
     ) -> Iterator[SentencePair]:
         """Premise and hypothesis per line, separated by a tab."""
         for number, line in enumerate(lines, start=1):

@@ -152,7 +152,10 @@ class Sentiment(Classification[SentimentConfig, LabeledText]):
         return read_labeled(path, config.data, is_training=is_training)
 
     def read_text(
-        self, lines: Iterable[str], line_format: LineFormat = "paragraphs"
+        self,
+        lines: Iterable[str],
+        line_format: LineFormat = "paragraphs",
+        config: SentimentConfig | None = None,
     ) -> Iterator[LabeledText]:
         """One text per line."""
         for line in lines:

@@ -144,7 +144,8 @@ def _read_question(
 ) -> Question:
     text = _get(entry, "question", str, where)
     tokens = read_question_text(text, limits.question_tokens, where)
-    answers = entry.get("answers") or []
+    # Questions to be answered need not have the key.
+    answers = [] if entry.get("answers") is None else _get(entry, "answers", list, where)
     texts = tuple(_get(answer, "text", str, f"{where}.answers") for answer in answers)
     question_id = entry.get("id")
     if not is_training:

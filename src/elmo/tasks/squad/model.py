@@ -195,12 +195,15 @@ class Squad(Task[SquadConfig, Question, Answer]):
         return read_questions(path, limits, is_training=is_training)
 
     def read_text(
-        self, lines: Iterable[str], line_format: LineFormat = "paragraphs"
+        self,
+        lines: Iterable[str],
+        line_format: LineFormat = "paragraphs",
+        config: SquadConfig | None = None,
     ) -> Iterator[Question]:
         """A question, a tab and a paragraph per line."""
         if line_format == "tokens":
             raise ConfigError("squad reads raw text, as answers are parts of it; got tokens")
-        data = self.defaults().data
+        data = (config or self.defaults()).data
         for number, line in enumerate(lines, start=1):
             text, has_both, context = line.partition("\t")
             if not line:
@@ -230,16 +233,20 @@ class Squad(Task[SquadConfig, Question, Answer]):
         """The network with initial weights."""
         return BiDAF(tokens, config)
 
-    def score(
-        self, examples: Sequence[Question], predictions: Sequence[Answer]
-    ) -> dict[str, float]:
-        """F1 and exact match."""
+    def check_scorable(self, examples: Sequence[Question]) -> None:
+        """Refuse questions without a reference answer."""
         without = [example for example in examples if not example.answers]
         if without:
             raise DataError(
                 f"{len(without)} questions without reference answers, such as "
-                f"{without[0].text[:40]!r}; expected at least one for each"
+                f"{without[0].text[:40]!r}; expected at least one for each "
+                "(unanswerable questions, as in SQuAD 2.0, are not supported)"
             )
+
+    def score(
+        self, examples: Sequence[Question], predictions: Sequence[Answer]
+    ) -> dict[str, float]:
+        """F1 and exact match."""
         answers = [prediction.text for prediction in predictions]
         return score_answers(answers, [example.answers for example in examples])
 

@@ -203,7 +203,10 @@ class SemanticRoles(Task[SrlConfig, Proposition, Roles]):
         return propositions
 
     def read_text(
-        self, lines: Iterable[str], line_format: LineFormat = "paragraphs"
+        self,
+        lines: Iterable[str],
+        line_format: LineFormat = "paragraphs",
+        config: SrlConfig | None = None,
     ) -> Iterator[Proposition]:
         """The sentences of each line; after an optional tab their predicates."""
         for number, line in enumerate(lines, start=1):

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from elmo.errors import DataError
-from elmo.files.text_files import read_lines
+from elmo.files.text_files import read_raw_lines
 from elmo.settings import NonNegativeInt, checked
 from elmo.tasks.spans import Scheme, find_violation, is_span_label, read_spans, write_iob2
 
@@ -81,7 +81,9 @@ def read_columns(path: Path, file_format: ColumnFormat | None = None) -> Iterato
     """The sentences of a file; without a format, CoNLL-U is recognized by the file name."""
     is_conllu = _is_conllu(path, file_format)
     sentence: list[Row] = []
-    for number, line in enumerate(read_lines(path), start=1):
+    for number, raw_line in enumerate(read_raw_lines(path), start=1):
+        # Other white space, such as a no-break space, may be part of a word.
+        line = raw_line.strip(" \t\r\n")
         if not line:
             if sentence:
                 yield sentence
@@ -90,7 +92,8 @@ def read_columns(path: Path, file_format: ColumnFormat | None = None) -> Iterato
             row = _conllu_row(line, number, path)
             sentence.extend([] if row is None else [row])
         elif not line.startswith(DOCUMENT_START):
-            sentence.append(Row(line.split("\t") if "\t" in line else line.split(), number))
+            fields = line.split("\t") if "\t" in line else re.split(" +", line)
+            sentence.append(Row(fields, number))
     if sentence:
         yield sentence
 
@@ -106,7 +109,7 @@ def get_field(row: Row, column: int | None, path: Path) -> str:
             f"{column} (counted from 0) is read"
         )
     number = n_fields - 1 if column is None else column
-    field = row.fields[number].strip()
+    field = row.fields[number].strip(" ")
     if not field:
         raise DataError(f"{path}:{row.line}: column {number} is empty, expected a word or label")
     return field
@@ -143,7 +146,7 @@ def _to_iob2(
         if not is_span_label(label):
             raise DataError(
                 f"{path}:{row.line}: the label {label!r}, expected O or one such as B-PER; set "
-                "data.label_column, or data.has_spans=false for labels that are not of spans"
+                "data.label_column, or use `elmo train pos` for labels that are not of spans"
             )
     violation = None if scheme is None else find_violation(labels, scheme)
     if violation is not None:

@@ -15,8 +15,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
+from elmo.errors import ConfigError
 from elmo.settings import Dim, PositiveInt, Rate, checked
-from elmo.tasks.config import CharsConfig, ElmoConfig, TaskConfig, TrainConfig
+from elmo.tasks.config import CharsConfig, ElmoConfig, TaskConfig, TrainConfig, WordsConfig
 from elmo.tasks.inputs import TokenVectors
 from elmo.tasks.nn.crf import CRF, transition_constraints
 from elmo.tasks.nn.lstm import BiLSTM, variational_dropout
@@ -34,9 +35,7 @@ class TaggingModelConfig:
 
     dim: Annotated[Dim, "cells per direction of each biLSTM layer"] = 200
     n_layers: Annotated[PositiveInt, "layers of the biLSTM"] = 2
-    dropout: Annotated[Rate, "variational dropout of the input and output of each biLSTM layer"] = (
-        0.5
-    )
+    dropout: Annotated[Rate, "variational dropout of the input of each biLSTM layer"] = 0.5
     output: Annotated[Literal["crf", "softmax"], "output layer"] = "crf"
 
 
@@ -45,6 +44,8 @@ class TaggingModelConfig:
 class TaggingConfig(TaskConfig):
     """All settings."""
 
+    # All of the file: the words of a test text may be rarer than any limit.
+    words: WordsConfig | None = field(default_factory=lambda: WordsConfig(max_words=None))
     chars: CharsConfig | None = field(default_factory=CharsConfig)
     elmo: ElmoConfig | None = field(default_factory=lambda: ElmoConfig(penalty=0.1, dropout=0.0))
     # Averages had the better dev F1 in three of four runs (docs/decisions.md).
@@ -107,7 +108,6 @@ class Tagger(TaskModel[TaggedSentence, list[str]]):
         batch = self.tokens.read(sentences)
         x = variational_dropout(self.tokens(batch), self._dropout, self.training)
         hidden = self.encoder(x, batch.lengths)
-        hidden = variational_dropout(hidden, self._dropout, self.training)
         return self.scores(self.tokens.add_at_output(hidden, batch)), batch.lengths
 
     def _network_labels(self, example: TaggedSentence) -> Sequence[str]:
@@ -126,7 +126,7 @@ class Tagging(Task[TaggingConfig, TaggedSentence, list[str]]):
         self.metric = "accuracy" if name == "pos" else "f1"
 
     def defaults(self) -> TaggingConfig:
-        """The paper's NER settings with a smaller biLSTM; for pos a softmax."""
+        """The paper's NER settings, except for those in docs/tasks.md; for pos a softmax."""
         if self.name != "pos":
             return TaggingConfig()
         return TaggingConfig(
@@ -135,10 +135,20 @@ class Tagging(Task[TaggingConfig, TaggedSentence, list[str]]):
 
     def read(self, path: Path, config: TaggingConfig, *, is_training: bool) -> list[TaggedSentence]:
         """The sentences of a file in columns or CoNLL-U."""
+        is_of_spans = self.metric == "f1"
+        if config.data.has_spans != is_of_spans:
+            other = "pos` for labels that are not of spans" if is_of_spans else "ner` for spans"
+            raise ConfigError(
+                f"data.has_spans is {config.data.has_spans}, expected {is_of_spans} for "
+                f"{self.name}, whose metric is {self.metric}; use `elmo train {other}"
+            )
         return read_tagged(path, config.data)
 
     def read_text(
-        self, lines: Iterable[str], line_format: LineFormat = "paragraphs"
+        self,
+        lines: Iterable[str],
+        line_format: LineFormat = "paragraphs",
+        config: TaggingConfig | None = None,
     ) -> Iterator[TaggedSentence]:
         """The sentences of each line."""
         for line in lines:

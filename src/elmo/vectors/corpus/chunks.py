@@ -18,13 +18,14 @@ from typing import BinaryIO
 from elmo.errors import DataError
 from elmo.files.parallel import map_in_order
 from elmo.files.remote import StoragePath
-from elmo.files.tables import PARQUET, Fields, Record, fasta_records, read_parquet
+from elmo.files.tables import PARQUET, SEPARATORS, Fields, Record, fasta_records, read_parquet
 from elmo.files.text_files import (
     BLOCK_CHARACTERS,
     SUFFIXES,
     decompressed,
     is_fasta,
     lines_with_sizes,
+    suffix_of,
 )
 from elmo.text.lines import LineFormat, line_format_of, split_line
 
@@ -92,18 +93,32 @@ def split_locally(split: SplitFile, files: Sequence[NamedFile]) -> Iterator[list
 
 
 def find_files(corpus: StoragePath) -> dict[str, StoragePath]:
-    """The files of a corpus by their names in it."""
+    """The files of a corpus by their names in it; .csv and .tsv are read by `embed_file` only."""
     if corpus.filesystem.isfile(corpus.path):
+        if _is_table(corpus.name):
+            raise DataError(
+                f"{corpus.address}: a table, expected text, FASTA or {PARQUET}; a table is "
+                "embedded into one file, without --format"
+            )
         return {corpus.name: corpus}
     suffixes = (*SUFFIXES, PARQUET)
     found = corpus.files() if corpus.filesystem.isdir(corpus.path) else {}
-    files = {name: path for name, path in found.items() if name.endswith(suffixes)}
+    files = {
+        name: path
+        for name, path in found.items()
+        if name.endswith(suffixes) and not _is_table(name)
+    }
     if not files:
         raise DataError(
             f"{corpus.address}: none of {len(found)} files is text; expected files that end in "
             f"{', '.join(suffixes)}"
         )
     return files
+
+
+def _is_table(name: str) -> bool:
+    """Whether a file is a .csv or .tsv, compressed or not."""
+    return suffix_of(Path(name)) in SEPARATORS
 
 
 def split_file(
@@ -168,13 +183,14 @@ def _chunk(
 
 def _count(lines: Sequence[str], line_format: LineFormat) -> tuple[int, int]:
     """The number of sentences, and an estimate of the number of tokens."""
+    written = [line for line in lines if line.strip()]  # in many texts every second line is blank
     # Sentences of a paragraph are known only by splitting it: a fiftieth of the time to embed it.
-    some = lines if line_format == "paragraphs" else lines[::SAMPLED_LINE]
-    sentences = [sentence for line in some for sentence in split_line(line, line_format)]
-    n_characters, n_sampled = sum(map(len, lines)), sum(map(len, some))
-    n_tokens = sum(len(sentence.tokens) for sentence in sentences)
     is_counted = line_format == "paragraphs"
-    n_sentences = len(sentences) if is_counted else sum(bool(line.strip()) for line in lines)
+    some = written if is_counted else written[::SAMPLED_LINE]
+    sentences = [sentence for line in some for sentence in split_line(line, line_format)]
+    n_characters, n_sampled = sum(map(len, written)), sum(map(len, some))
+    n_tokens = sum(len(sentence.tokens) for sentence in sentences)
+    n_sentences = len(sentences) if is_counted else len(written)
     return n_sentences, round(n_tokens * n_characters / n_sampled) if n_sampled else 0
 
 

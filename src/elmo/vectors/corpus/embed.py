@@ -194,7 +194,8 @@ class _ProgressLog:
         self._n_tokens += self._estimates[shard.name]
         self._bar.update(self._estimates[shard.name])
         now = time.monotonic()
-        if self._bar.disable and now - self._logged_at >= LOG_SECONDS:
+        # Shards without a token give no speed.
+        if self._bar.disable and self._n_tokens and now - self._logged_at >= LOG_SECONDS:
             self._logged_at = now
             speed = self._n_tokens / (now - self._started_at)
             left = tqdm.format_interval((sum(self._estimates.values()) - self._n_tokens) / speed)
