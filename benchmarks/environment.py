@@ -1,7 +1,8 @@
-"""Where a number was measured: commit, CPU, threads, versions. Every benchmark's JSON has it."""
+"""Where a number was measured: commit, CPU, threads, versions."""
 
 import platform
 import subprocess
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -21,11 +22,12 @@ def describe_environment() -> dict[str, Any]:
     }
 
 
+@cache
 def _commit() -> str:
-    """The commit of the working tree; with a plus sign if files differ from it."""
+    """The commit when this was first asked; with a plus sign if code differs from it."""
     here = Path(__file__).parent
     head = subprocess.check_output(("git", "rev-parse", "--short=12", "HEAD"), cwd=here, text=True)
-    changed = subprocess.call(("git", "diff", "--quiet", "HEAD", "--", "../src"), cwd=here)
+    changed = subprocess.call(("git", "diff", "--quiet", "HEAD", "--", "../src", "."), cwd=here)
     return head.strip() + ("+" if changed else "")
 
 

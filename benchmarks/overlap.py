@@ -4,7 +4,7 @@ In: text files, the folder of data that docs/data.md describes. Out: a JSON file
 document of the data (an article, a tweet, a pair of sentences) overlaps if it shares a run of
 N_SHARED words with the text. `english_text.py` leaves such documents out of the text.
 
-    python -m benchmarks.overlap "text/*.txt.xz" DATA --json docs/benchmarks/overlap.json
+    python -m benchmarks.overlap "text/*.txt.xz" DATA -m MODEL --json docs/benchmarks/overlap.json
 """
 
 import argparse
@@ -23,8 +23,10 @@ from typing import Any
 from tqdm import tqdm
 
 from benchmarks.environment import describe_environment
+from elmo.api import Elmo
 from elmo.files.atomic import write_json
 from elmo.files.text_files import read_lines
+from elmo.models.identity import model_hash
 from elmo.tasks.coref.data import BEGIN
 from elmo.tasks.sentiment.data import read_tree
 from elmo.tasks.tagging.data import DOCUMENT_START
@@ -57,12 +59,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("text", help="files of the biLM's training text, a pattern")
     parser.add_argument("data", type=Path)
+    parser.add_argument("--model", "-m", type=Path, help="the biLM that was trained on the text")
     parser.add_argument("--json", type=Path, required=True)
     parser.add_argument("--workers", type=int, default=1)
     options = parser.parse_args()
     paths = [Path(name) for name in sorted(glob.glob(options.text))]
     found = measure(paths, list(evaluation_documents(options.data)), options.workers)
-    write_json(options.json, {**found, "environment": describe_environment()})
+    bilm = None if options.model is None else model_hash(Elmo.load(options.model).bilm)
+    write_json(options.json, {"bilm_sha256": bilm, **found, "environment": describe_environment()})
     print("\n".join(overlap_table(found)))
 
 

@@ -1,51 +1,35 @@
 """Write stored results into the pages: `python -m benchmarks.tables`, at the end of `make bench`.
 
-A page holds blocks `<!-- measured: NAME -->...<!-- end -->`. The text of each block is made here
-from docs/benchmarks/*.json, so that no number is typed by hand; tests/docs/test_measured.py
-compares.
+The blocks of docs/benchmarks/*.json are made here, those of the English model's card in
+card_tables.py.
 """
 
-import re
-from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 from typing import Any
 
+from benchmarks import card_tables  # noqa: F401, for its blocks
+from benchmarks.blocks import block, fill, table
 from benchmarks.measured import RESULTS, ROOT, Rate, load
 from benchmarks.serve import KINDS, MEMORY_SECONDS, RUNS, SIZES
+from benchmarks.study.paper import PERPLEXITIES
 
 PAGES = [
     ROOT / "README.md",
     *(
         ROOT / "docs" / f"{name}.md"
-        for name in ("benchmarks", "decisions", "pretraining", "scaling", "serve")
+        for name in (
+            "benchmarks",
+            "decisions",
+            "finetuning",
+            "models/english",
+            "pretraining",
+            "probes",
+            "scaling",
+            "serve",
+        )
     ),
 ]
-BLOCK = re.compile(r"(<!-- measured: ([\w-]+) -->)(.*?)(<!-- end -->)", re.DOTALL)
-BLOCKS: dict[str, Callable[[], str]] = {}
-
-
-def block(function: Callable[[], str]) -> Callable[[], str]:
-    """Register the text of a block under the function's name."""
-    BLOCKS[function.__name__.replace("_", "-")] = function
-    return function
-
-
-def fill(text: str) -> str:
-    """A page with the text of every block made anew; a table stands on lines of its own."""
-
-    def make(match: re.Match[str]) -> str:
-        made = BLOCKS[match[2]]()
-        separator = "\n" if made.startswith("|") or "\n" in made else ""
-        return f"{match[1]}{separator}{made}{separator}{match[4]}"
-
-    return BLOCK.sub(make, text)
-
-
-def table(*rows: list[str]) -> str:
-    """Markdown; the first row is the header."""
-    lines = ["| " + " | ".join(row) + " |" for row in rows]
-    return "\n".join([lines[0], "|" + "---|" * len(rows[0]), *lines[1:]])
 
 
 def _embed(section: str) -> dict[str, Any]:
@@ -227,10 +211,10 @@ def readme_speed() -> str:
     new, known, *_, original = _ratios()
     n_cores = _embed("small")["environment"]["n_cores"]
     return (
-        f"On {n_cores} cores {new[0]:.0f} times (new words) to {known[0]:.0f} times (cached "
-        f"words) as fast as AllenNLP for the small model, {original[0]:.0f} times for the "
-        f"original; {new[1]:.0f}, {known[1]:.0f} and {original[1]:.0f} times as fast as AllenNLP "
-        f"at its best"
+        f"On {n_cores} cores, compared with AllenNLP as it is commonly used: {new[0]:.0f} times as "
+        f"fast for the small model with new words, {known[0]:.0f} times with known words, "
+        f"{original[0]:.0f} times for the original model; compared with AllenNLP at its best: "
+        f"{new[1]:.0f}, {known[1]:.0f} and {original[1]:.0f} times"
     )
 
 
@@ -291,6 +275,20 @@ def pretraining_forks() -> str:
         perplexity = f"{fork['perplexity']['mean']:.1f}"
         rows.append([values["learning_rate"], values.get("muon_every", "2"), perplexity])
     return table(["learning rate", "`muon_every`", "held-out perplexity"], *rows)
+
+
+@block
+def finetuning() -> str:
+    """Perplexity of a task's text before and after an epoch, from the study's runs."""
+    rows = [["text", "unknown words", "before", "after", "the paper, its model"]]
+    for name, text in (("wnut", "tweets and other user text (WNUT-17)"), ("sst", "film reviews")):
+        run = load(ROOT / "docs" / "results" / "runs" / f"tune-{name}.json")
+        before, after = (f"{run[when]['mean']:.1f}" for when in ("before", "after"))
+        paper = "{} to {}".format(*PERPLEXITIES[name])
+        if name == "wnut":
+            paper += ", for CoNLL-2003"
+        rows.append([text, f"{run['before']['unknown_rate']:.1%}", before, after, paper])
+    return table(*rows)
 
 
 @block

@@ -4,10 +4,13 @@ import argparse
 import json
 import logging
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from benchmarks.study import __doc__ as usage
 from benchmarks.study.plan import SIDES, STUDIED, TABLES, Choices, Run, make_runs
+from benchmarks.study.results import Result, Results, is_planned
 from elmo.errors import ElmoError
 
 
@@ -29,7 +32,7 @@ def main() -> None:
         verb.add_argument("--task", choices=STUDIED, nargs="+", help="runs of these tasks")
     for verb in (data, run):
         verb.add_argument("--data", type=Path, required=True, help="folder of the task data")
-    run.add_argument("--glove", type=Path, help="word vectors, for all runs but those without")
+    run.add_argument("--glove", type=Path, required=True, help="word vectors of all tasks")
     run.add_argument("--max-minutes", type=float, help="stop then; run the same command to resume")
     report = verbs.add_parser("report", help="tables and plots of finished runs")
     report.add_argument("folder", type=Path, help="the study's folder, or one of result files")
@@ -56,15 +59,27 @@ def main() -> None:
     if settings.verb == "plan":
         # Before their dev scores are known, the first settings stand for the chosen ones.
         first = {(task, side): 0 for task in STUDIED for side in SIDES}
-        show(plan_runs(first), settings.out)
+        found = [] if settings.out is None else read_files(settings.out)
+        show(plan_runs({**first, **Results(found).choices()}), found)
         return
     from benchmarks.study.runner import StudyPaths, run_all
 
     paths = StudyPaths(settings.data, settings.out, settings.glove, settings.model)
-    failed = run_all(paths, settings.max_minutes, plan_runs)
-    runs = plan_runs(paths.choices())
-    print(f"{sum(map(paths.has, runs))} of {len(runs)} runs are done")
+    with one_line_errors():
+        failed = run_all(paths, settings.max_minutes, plan_runs)
+        runs = plan_runs(paths.choices())
+        print(f"{sum(map(paths.has, runs))} of {len(runs)} runs are done")
     sys.exit(1 if failed else 0)
+
+
+@contextmanager
+def one_line_errors() -> Iterator[None]:
+    """Print an error that the user can fix, and exit with code 2."""
+    try:
+        yield
+    except ElmoError as error:
+        print(error, file=sys.stderr)
+        sys.exit(2)
 
 
 def compare_data(folder: Path, *, is_written: bool) -> None:
@@ -72,11 +87,8 @@ def compare_data(folder: Path, *, is_written: bool) -> None:
     from benchmarks.study.data import RECORD, describe_data, differences
     from elmo.files.atomic import write_json
 
-    try:
+    with one_line_errors():
         found = describe_data(folder)
-    except ElmoError as error:
-        print(error, file=sys.stderr)
-        sys.exit(2)
     if is_written:
         write_json(RECORD, found)
         return
@@ -88,22 +100,25 @@ def compare_data(folder: Path, *, is_written: bool) -> None:
 def report_on(folder: Path, docs: Path, model: Path | None) -> None:
     """Write the page, or print the error in one line."""
     from benchmarks.study.report import write_report
-    from benchmarks.study.runner import StudyPaths
+    from benchmarks.study.runner import hash_model
 
-    try:
-        print(write_report(folder, docs, StudyPaths(folder, folder, bilm=model).bilm_sha256))
-    except ElmoError as error:
-        print(error, file=sys.stderr)
-        sys.exit(2)
+    with one_line_errors():
+        print(write_report(folder, docs, hash_model(model)))
 
 
-def show(runs: list[Run], out: Path | None) -> None:
+def read_files(out: Path) -> list[Result]:
+    """The results of finished runs, of any data and biLM."""
+    found = [json.loads(path.read_text()) for path in (out / "runs").glob("*.json")]
+    return [result for result in found if is_planned(result)]
+
+
+def show(runs: list[Run], found: list[Result]) -> None:
     """One line per run: its minutes, the minutes until its end, its tables."""
     total = 0.0
+    done = {result["key"] for result in found}
     for run in runs:
         total += run.minutes
-        result = None if out is None else out / "runs" / f"{run.key}.json"
-        is_done = result and result.exists() and run.is_made_by(json.loads(result.read_text()))
+        is_done = run.key in done
         mark, tables = "done" if is_done else "", " ".join(sorted(run.tables))
         print(f"{run.minutes:5.1f} {total:6.0f}  {run.key:32} {tables:48} {mark}".rstrip())
     print(f"{len(runs)} runs, about {total / 60:.1f} hours of one core")

@@ -1,8 +1,8 @@
 """Training, development and test parts of data that is published as one file.
 
 In: Wikigold, which has no official split; SICK, which has a column for it; or the development file
-of SQuAD, whose test data is not public. Out: a folder with one file per part, always the same, and
-`split_ids`, the documents of each part, which docs/data.md lists.
+of SQuAD, whose test data is not public. Out: a folder with one file per part, always the same.
+docs/benchmarks/study-data.json lists the documents of each part.
 """
 
 import json

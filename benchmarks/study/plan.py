@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-VERSION = 2  # of the plan; results of another version are not comparable
-MAX_EPOCHS = 400  # never reached: patience ends a run
+VERSION = 3  # of the plan; results of another version are not comparable
+MAX_EPOCHS = 2000  # never reached: patience ends a run
 
 
 @dataclass(frozen=True)
@@ -27,6 +27,7 @@ class StudiedTask:
     patience: int
     minutes: float  # of a run with all training data
     tried: tuple[tuple[str, ...], ...] = ((),)  # settings, of which dev data chooses
+    plateau_patience: int | None = None  # epochs without improvement that halve the learning rate
     n_folds: int = 1  # of cross-validation; `{fold}` in the names of the data
     also: tuple[str, ...] = ()  # further data to measure with
     text: str | None = None  # its text, as benchmarks/finetune.py names it
@@ -94,12 +95,14 @@ class Run:
     def sets(self) -> list[str]:
         """Settings over the task's defaults."""
         studied, variant = STUDIED[self.task], VARIANTS[self.variant]
+        times, plateau = variant.patience_times, studied.plateau_patience
         sets = [
             *studied.sets,
             *studied.tried[self.tried],
             *variant.sets,
+            *([] if plateau is None else [f"optimizer.lr_plateau_patience={plateau * times}"]),
             f"train.n_epochs={MAX_EPOCHS}",
-            f"train.patience={studied.patience * variant.patience_times}",
+            f"train.patience={studied.patience * times}",
             f"train.train_fraction={variant.share:g}",
             f"train.seed={self.seed}",
         ]
@@ -131,19 +134,20 @@ STUDIED = {
         "nli",
         "SICK entailment",
         *(f"sick/{part}.tsv" for part in ("train", "dev", "test")),
-        ("elmo.place=both", "optimizer.lr_plateau_patience=2"),
+        ("elmo.place=both",),
         patience=8,
         minutes=6,
         tried=((), LESS_DROPOUT),
+        plateau_patience=2,
     ),
     "nli": StudiedTask(
         "nli",
         "SNLI (counterfactual)",
         *(f"nli/counterfactual-snli/{part}.tsv" for part in ("train", "dev", "test")),
-        ("elmo.place=both", "elmo.dropout=0.3", "elmo.gamma=0.4"),
+        ("elmo.place=both",),
         patience=6,
         minutes=12,
-        tried=(LESS_DROPOUT, ()),
+        tried=((), ("elmo.dropout=0.3", "elmo.gamma=0.4", *LESS_DROPOUT)),
         text="snli",
     ),
     "sentiment": StudiedTask(
@@ -160,9 +164,10 @@ STUDIED = {
         "srl",
         "SRL (PropBank EWT)",
         *(f"srl/propbank-ewt/{part}.conll.xz" for part in ("train", "dev", "test")),
-        ("elmo.place=input", "elmo.dropout=0.2", "elmo.gamma=0.4"),
+        ("elmo.place=input",),
         patience=4,
         minutes=25,
+        tried=((), ("elmo.dropout=0.2", "elmo.gamma=0.4", "model.dropout=0.2")),
     ),
     "ontogum": StudiedTask(
         "coref",
@@ -205,7 +210,8 @@ VARIANTS = {
     "perplexity-76": Variant("ELMo of a biLM of perplexity 76.0", weights="b22039c"),
 }
 DEV_COST = 0.12
-SHARES = {0.01: 5, 0.1: 3, 0.3: 2}  # and how many times the patience
+# Parts of the training data, and how many times the patience: about as many steps as with all.
+SHARES = {0.1: 10, 0.3: 3}
 for _share, _times in SHARES.items():
     _name = f"{round(100 * _share)}-percent"
     VARIANTS |= {
@@ -228,6 +234,7 @@ QUICK, SLOW = ("ner", "sick", "wikigold", "nli", "sentiment"), ("srl", "ontogum"
 TABLE1_TASKS = (*QUICK, *SLOW, "squad")
 SEEDS = {task: (1, 2) if task == "squad" else (1, 2, 3) for task in TABLE1_TASKS}
 STUDIED_CLOSELY = ("ner", "sick")  # Tables 2 and 3, ablations, Figure 1: minutes a run, real tests
+TUNED = ("ner", "sentiment")
 TABLES = {
     "table1": "Table 1: with and without ELMo",
     "table2": "Table 2: layers",
@@ -236,6 +243,10 @@ TABLES = {
     "figure1": "Figure 1: amount of data, number of epochs",
     "finetuning": "Fine-tuning the biLM on the task's text",
     "bilms": "Better biLMs",
+}
+TASKS_OF = {table: STUDIED_CLOSELY for table in TABLES} | {
+    "table1": TABLE1_TASKS,
+    "finetuning": TUNED,
 }
 
 Choices = Mapping[tuple[str, str], int]  # the settings chosen, by task and side
@@ -267,18 +278,20 @@ def _stages(choices: Choices) -> Iterator[Planned]:
     yield from _tries(SLOW)
     yield from _tries(("squad",))
     yield from _questions(choices, 1)
-    yield from _stage("bilms", ("wikigold", "sick"), BILMS, choices, 1)
+    yield from _stage("bilms", STUDIED_CLOSELY, ("baseline", *BILMS), choices, 1, 2, 3)
     yield from _stage("table1", SLOW, SIDES, choices, 2, 3)
     yield from _stage("table1", ("squad",), SIDES, choices, 2)
     yield from _questions(choices, 2, 3)
-    yield from _stage("finetuning", ("ner", "sentiment"), ("elmo", "tuned"), choices, 1, 2, 3)
+    yield from _stage("finetuning", TUNED, ("elmo", "tuned"), choices, 1, 2, 3)
 
 
 def _tries(tasks: Sequence[str]) -> Iterator[Planned]:
-    """Every setting of both sides, with seed 1."""
+    """Every setting of both sides, with seed 1; all tables of a task depend on them."""
     for task in tasks:
+        tables = [table for table in TABLES if task in TASKS_OF[table]]
         for tried in range(len(STUDIED[task].tried)):
-            yield from (("table1", task, side, tried, 1) for side in SIDES)
+            for side in SIDES:
+                yield from ((table, task, side, tried, 1) for table in tables)
 
 
 def _stage(

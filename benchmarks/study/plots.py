@@ -50,13 +50,13 @@ def _variants(
     results: Results, tasks: Sequence[str], variants: Sequence[str], asked: Sequence[str]
 ) -> Figure | None:
     """Scores of variants, for the tasks with a run of one that is asked for."""
-    own = [task for task in tasks if any(results.of(task, v) for v in asked)]
+    own = [task for task in tasks if any(results.cell(task, v) for v in asked)]
     series = {VARIANTS[v].title: [results.cell(task, v) for task in own] for v in variants}
     return _panels([STUDIED[task].title for task in own], series)
 
 
 def _places(results: Results) -> Figure | None:
-    own = [task for task in STUDIED if any(results.of(task, f"at-{place}") for place in PLACES)]
+    own = [task for task in STUDIED if any(results.cell(task, f"at-{place}") for place in PLACES)]
     series = {
         VARIANTS[f"at-{place}"].title: [results.cell(task, placed(task, place)) for task in own]
         for place in PLACES

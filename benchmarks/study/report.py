@@ -25,10 +25,10 @@ The tables of the ELMo paper, measured with small task models, open data instead
 and the English model of this package. Scores are percentages on test data unless stated otherwise:
 the mean ± standard deviation over seeds. Every run continues until patience ends it; (!) marks a
 score with a run that was best in its last epochs. *Error reduction* is the gain divided by the
-error of the baseline, as in the paper. *p* is that of a two-sided paired t-test over runs with the
-same seed and data. Both sides have the same GloVe vectors and sizes, and the same settings were
-[tried](#settings-tried) on both. The paper uses other data and larger models, so compare the
-direction and size of gains, not scores.
+error of the baseline, as in the paper. *p* is that of a two-sided paired t-test over seeds; scores
+of a cross-validation are averaged over its folds first. Both sides have the same GloVe vectors and
+sizes, and the same settings were [tried](#settings-tried) on both. The paper uses other data and
+larger models, so compare the direction and size of gains, not scores.
 
 `python -m benchmarks.study run` made the runs in `docs/results/runs`, and
 `python -m benchmarks.study report docs/results/runs` wrote this page from them. [Data](data.md)
@@ -36,7 +36,8 @@ describes the data sets and how to repeat the study."""
 
 # What a reader should know besides the tables; {…} are numbers of the results.
 FINDINGS = Path(__file__).with_name("findings.md")
-NUMBER = re.compile(r"\{(\w+) ([\w-]+)(?: ([\w-]+))?\}")
+NUMBER = re.compile(r"\{(\w+) ([\w-]+)(?: ([\w-]+))?(?: ([\w-]+))?\}")
+KINDS = ("test", "dev", "gain", "reduction")
 
 SECTIONS: list[tuple[str, str, str | None, Callable[[Results], list[str]]]] = [
     ("Table 1: with and without ELMo", "", "table1", tables.table_1),
@@ -49,7 +50,8 @@ SECTIONS: list[tuple[str, str, str | None, Callable[[Results], list[str]]]] = [
     ),
     (
         "Table 2: layers",
-        "The last layer only, or a learned mix of all layers with penalty λ on its weights.",
+        "The last layer only, or a learned mix of all layers with penalty λ on its weights. Here "
+        "and in the next two tables, parentheses have the difference from ELMo and p.",
         "table2",
         tables.table_2,
     ),
@@ -66,10 +68,10 @@ SECTIONS: list[tuple[str, str, str | None, Callable[[Results], list[str]]]] = [
         "figure1",
         tables.figure_1,
     ),
-    ("", "With all training data:", None, tables.epochs_to_equal),
+    ("", "With all training data, dev scores:", None, tables.epochs_to_equal),
     (
         "Figure 2: learned mixes",
-        "Layer weights after the softmax, mean over runs.",
+        "Layer weights after the softmax, mean over seeds.",
         "figure2",
         tables.figure_2,
     ),
@@ -81,7 +83,7 @@ SECTIONS: list[tuple[str, str, str | None, Callable[[Results], list[str]]]] = [
     ),
     ("Better biLMs", "Versions of the package's English model.", None, tables.bilms),
     ("Runs that patience did not end", "", None, tables.not_converged),
-    ("Overlap with the biLM's text", "", None, lambda results: overlap_section()),
+    ("Overlap with the biLM's text", "", None, lambda results: overlap_section(results)),
     ("Runs", "", None, tables.settings_of_runs),
 ]
 
@@ -91,8 +93,11 @@ def write_report(folder: Path, docs: Path, bilm_sha256: str) -> Path:
     from benchmarks.study.plots import draw_all
 
     results = Results.read(folder, bilm_sha256)
-    if not results.runs:
-        raise DataError(f"{folder}: no results, expected runs/*.json; run the study first")
+    if not any(run["started_from"] == bilm_sha256 for run in results.runs):
+        raise DataError(
+            f"{folder}: no results with the biLM {bilm_sha256[:16]}, expected runs/*.json; run the "
+            "study first, or name its biLM with -m"
+        )
     findings = fill_numbers(FINDINGS.read_text(encoding="utf-8"), results)
     keep_files(results, folder, docs / "results" / "runs")
     drawn = draw_all(results, docs / "results")
@@ -113,20 +118,21 @@ def write_report(folder: Path, docs: Path, bilm_sha256: str) -> Path:
 def fill_numbers(text: str, results: Results) -> str:
     """Put results where the prose asks for them.
 
-    {test TASK VARIANT} and {dev TASK VARIANT} are scores, {gain TASK VARIANT} and
-    {reduction TASK VARIANT} what a variant has over the baseline.
+    {test TASK VARIANT} and {dev TASK VARIANT} are scores, {gain TASK VARIANT OTHER} and
+    {reduction TASK VARIANT OTHER} what a variant has over another, by default the baseline.
     """
 
     def number(found: re.Match[str]) -> str:
-        kind, task, variant = found[1], found[2], found[3] or "elmo"
-        if task not in STUDIED or variant not in VARIANTS:
+        kind, task, variant, other = found[1], found[2], found[3] or "elmo", found[4] or "baseline"
+        if kind not in KINDS or task not in STUDIED or not VARIANTS.keys() >= {variant, other}:
             raise DataError(
-                f"{FINDINGS.name}: {found[0]}, expected a task and a variant of plan.py"
+                f"{FINDINGS.name}: {found[0]}, expected one of {', '.join(KINDS)}, and a task and "
+                "variants of plan.py"
             )
         if kind in ("test", "dev"):
             part = "test_scores" if kind == "test" else "scores"
             return tables.shown(results.cell(task, variant, part))
-        difference = results.difference(task, "baseline", variant)
+        difference = results.difference(task, other, variant)
         if difference is None:
             return tables.NOTHING
         value = {"gain": difference.gain, "reduction": difference.reduction}[kind]
@@ -135,11 +141,11 @@ def fill_numbers(text: str, results: Results) -> str:
     return NUMBER.sub(number, text)
 
 
-def overlap_section(path: Path = OVERLAP) -> list[str]:
-    """What benchmarks/overlap.py found."""
-    if not path.exists():
-        return []
+def overlap_section(results: Results, path: Path = OVERLAP) -> list[str]:
+    """What benchmarks/overlap.py found for the text of the results' biLM."""
     measured = json.loads(path.read_text())
+    if measured["bilm_sha256"] != results.bilm_sha256:
+        return ["Not measured: `docs/benchmarks/overlap.json` is of the text of another biLM."]
     text = measured["text"]
     left_out = measured["parts"]["squad/dev"]["names"]
     named = f"({', '.join(left_out)}) " if left_out else ""

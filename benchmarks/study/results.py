@@ -16,6 +16,7 @@ from typing import Any
 from scipy.stats import ttest_rel
 
 from benchmarks.study.plan import SIDES, STUDIED, VARIANTS, Run
+from elmo.errors import DataError
 
 log = logging.getLogger(__name__)
 Result = Mapping[str, Any]
@@ -45,7 +46,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Difference:
-    """What one variant has over another, over pairs of runs with the same seed and data."""
+    """What one variant has over another, in pairs of the same seed."""
 
     before: Cell
     after: Cell
@@ -60,12 +61,20 @@ class Difference:
     @property
     def reduction(self) -> float:
         """By how many percent the error is less, the paper's relative error reduction."""
-        return 100 * self.gain / (100 - self.before.mean)
+        return self._share_of_error(self.gain)
 
     @property
     def spread(self) -> float:
         """Standard deviation of the difference; infinite for one pair."""
         return stdev(self.differences) if len(self.differences) > 1 else float("inf")
+
+    @property
+    def spread_of_reduction(self) -> float:
+        """The spread as a share of the error, in percent."""
+        return self._share_of_error(self.spread)
+
+    def _share_of_error(self, points: float) -> float:
+        return 100 * points / (100 - self.before.mean)
 
     @property
     def is_clear(self) -> bool:
@@ -78,7 +87,8 @@ class Results:
     """The results of all runs."""
 
     runs: Sequence[Result]
-    tunings: Sequence[Result]
+    tunings: Sequence[Result] = ()
+    bilm_sha256: str | None = None
 
     @staticmethod
     def read(folder: Path, bilm_sha256: str) -> "Results":
@@ -93,7 +103,8 @@ class Results:
                 kept.append(result)
         runs = [each for each in kept if "studied" in each]
         runs.sort(key=lambda run: (run["seed"], run["fold"]))
-        return Results(runs, [each for each in kept if "text" in each])
+        _check_same_data(runs)
+        return Results(runs, [each for each in kept if "text" in each], bilm_sha256)
 
     def choices(self) -> dict[tuple[str, str], int]:
         """The settings with the best dev score of seed 1, where all of a side have been run."""
@@ -127,31 +138,39 @@ class Results:
     ) -> Cell | None:
         """The metric of a task's variant by seed, the mean over folds; `scores` is of dev data."""
         runs = [run for run in self.of(task, variant) if seeds is None or run["seed"] in seeds]
-        by_seed: dict[int, list[float]] = {}
-        for run in runs:
-            by_seed.setdefault(run["seed"], []).append(run[part][run["metric"]])
-        n_folds = STUDIED[task].n_folds
-        whole = [mean(scores) for scores in by_seed.values() if len(scores) == n_folds]
-        return Cell(tuple(whole), all(map(is_converged, runs))) if whole else None
+        scores = tuple(self._by_seed(task, variant, part, seeds).values())
+        return Cell(scores, all(map(is_converged, runs))) if scores else None
 
     def difference(
         self, task: str, before: str, after: str, part: str = "test_scores"
     ) -> Difference | None:
-        """Of runs of two variants with the same seed and fold."""
-        scores = [
-            {(run["seed"], run["fold"]): run[part][run["metric"]] for run in self.of(task, variant)}
-            for variant in (before, after)
-        ]
-        pairs = [(scores[0][key], scores[1][key]) for key in scores[0] if key in scores[1]]
-        seeds = {seed for seed, _ in scores[0].keys() & scores[1].keys()}
+        """Of two variants, for the seeds that both have.
+
+        Folds are averaged first: those of one seed, and one fold of several seeds, are not
+        independent of each other.
+        """
+        both = [self._by_seed(task, variant, part) for variant in (before, after)]
+        seeds = both[0].keys() & both[1].keys()
         cells = [self.cell(task, variant, part, seeds) for variant in (before, after)]
         if cells[0] is None or cells[1] is None:
             return None
-        differences = tuple(b - a for a, b in pairs)
+        pairs = cells[0].values, cells[1].values
+        differences = tuple(b - a for a, b in zip(*pairs, strict=True))
         p = None
-        if len(pairs) > 1 and stdev(differences) > 0:
-            p = float(ttest_rel(*zip(*pairs, strict=True)).pvalue)
+        if len(differences) > 1 and stdev(differences) > 0:
+            p = float(ttest_rel(*pairs).pvalue)
         return Difference(cells[0], cells[1], differences, p)
+
+    def _by_seed(
+        self, task: str, variant: str, part: str, seeds: Container[int] | None = None
+    ) -> dict[int, float]:
+        """The mean over folds, of seeds of which all folds have been run."""
+        scores: dict[int, list[float]] = {}
+        for run in self.of(task, variant):
+            if seeds is None or run["seed"] in seeds:
+                scores.setdefault(run["seed"], []).append(run[part][run["metric"]])
+        n_folds = STUDIED[task].n_folds
+        return {seed: mean(each) for seed, each in scores.items() if len(each) == n_folds}
 
     def metric(self, task: str) -> str:
         """By its name."""
@@ -172,10 +191,24 @@ def is_converged(run: Result) -> bool:
     return bool(run["n_epochs"] - run["best_epoch"] >= patience)
 
 
+def _check_same_data(runs: Sequence[Result]) -> None:
+    """Refuse runs of one task and fold with different data, and different word vectors."""
+    known: dict[tuple[str, str], tuple[str, str]] = {}
+    for run in runs:
+        for name, digest in run["data_sha256"].items():
+            same = "" if name == "words" else f"{run['studied']}, fold {run['fold']}"
+            key, first = known.setdefault((same, name), (run["key"], digest))
+            if digest != first:
+                raise DataError(
+                    f"{run['key']}: {name} has hash {digest[:12]}, expected {first[:12]} as in "
+                    f"{key}; runs of a study have the same data"
+                )
+
+
 def _problem(result: Result, bilm_sha256: str) -> str | None:
     """Why a result is not one of the study as it is now, if so."""
     is_run = "studied" in result
-    if is_run and not _is_planned(result):
+    if is_run and not is_planned(result):
         return "other settings"
     # What has weights of its own says so in its variant's title.
     is_of_one_bilm = not is_run or _has_this_bilm(result["variant"])
@@ -184,9 +217,9 @@ def _problem(result: Result, bilm_sha256: str) -> str | None:
     return None
 
 
-def _is_planned(result: Result) -> bool:
+def is_planned(result: Result) -> bool:
     """Whether the run that a result says it is of has these settings now."""
-    if result["studied"] not in STUDIED or result["variant"] not in VARIANTS:
+    if result.get("studied") not in STUDIED or result["variant"] not in VARIANTS:
         return False
     tried = result.get("tried", 0)
     if tried >= len(STUDIED[result["studied"]].tried):

@@ -44,7 +44,7 @@ from elmo.errors import ConfigError, ElmoError
 from elmo.files.atomic import write_json
 from elmo.files.locks import exclusive
 from elmo.models import ENGLISH
-from elmo.models.identity import model_hash
+from elmo.models.identity import file_hash, model_hash
 from elmo.tasks import find_task
 from elmo.tasks.config import read_config
 from elmo.tasks.saved import open_task
@@ -63,13 +63,13 @@ class StudyPaths:
 
     data: Path
     out: Path
-    glove: Path | None = None
+    glove: Path
     bilm: Path | None = None  # absent: the package's own model
 
     @cached_property
     def bilm_sha256(self) -> str:
         """The hash of the study's biLM, before any tuning."""
-        return _hash_model(self.bilm or Path(ENGLISH))
+        return hash_model(self.bilm)
 
     def find_bilm(self, variant: Variant) -> Path | None:
         """The biLM of a variant, before any tuning; absent: the package's own model."""
@@ -84,11 +84,19 @@ class StudyPaths:
             return None
         if variant.weights is None:
             return self.bilm_sha256
-        return _hash_model(self.find_bilm(variant) or Path(ENGLISH))
+        return hash_model(self.find_bilm(variant))
 
     def find(self, name: str, fold: int = 0) -> Path:
         """A data file, or a part of one."""
         return find_part(name.format(fold=fold), self.data, self.out / "data")
+
+    def data_sha256(self, run: Run, studied: StudiedTask) -> dict[str, str]:
+        """Hashes of the files of a run."""
+        names = {"train": studied.train, "dev": studied.dev, "test": studied.test}
+        files = {part: self.find(name, run.fold) for part, name in names.items()}
+        if VARIANTS[run.variant].has_glove:
+            files["words"] = self.glove
+        return {part: _hash_file(path) for part, path in files.items()}
 
     def choices(self) -> Choices:
         """The settings that the runs made so far have chosen."""
@@ -98,12 +106,14 @@ class StudyPaths:
         """The file of a finished run."""
         return self.out / "runs" / f"{key}.json"
 
-    def has(self, run: Run) -> bool:
-        """Whether a run is finished; one with other settings or another biLM is not."""
+    def has(self, run: Run, studied: StudiedTask | None = None) -> bool:
+        """Whether a run is finished; one with other settings, data or biLM is not."""
         found = self._read(run.key)
         if found is None or not run.is_made_by(found):
             return False
-        return bool(found["started_from"] == self.started_from(VARIANTS[run.variant]))
+        has_bilm = found["started_from"] == self.started_from(VARIANTS[run.variant])
+        has_data = found["data_sha256"] == self.data_sha256(run, studied or STUDIED[run.task])
+        return bool(has_bilm and has_data)
 
     def has_tuned(self, key: str) -> bool:
         """Whether the result of tuning this biLM on a text is there."""
@@ -135,8 +145,14 @@ class StudyPaths:
 
 
 @cache
-def _hash_model(path: Path) -> str:
-    return model_hash(Elmo.load(path).bilm)
+def _hash_file(path: Path) -> str:
+    return file_hash(path)
+
+
+@cache
+def hash_model(path: Path | None) -> str:
+    """The hash of a biLM, by default the package's."""
+    return model_hash(Elmo.load(path or ENGLISH).bilm)
 
 
 class Stopped(KeyboardInterrupt):
@@ -153,6 +169,7 @@ def run_all(
     studied: Mapping[str, StudiedTask] = STUDIED,
 ) -> list[str]:
     """Run what is not finished; returns the keys of failed runs."""
+    describe_environment()  # the commit is that of the code that was started
     failed: list[str] = []
     try:
         with _stopping(max_minutes):
@@ -169,7 +186,7 @@ def _run_next(
     """Make the first run that is neither finished nor begun by another process, if there is one."""
     for run in runs:
         with paths.claim(run.key) as is_ours:
-            if not is_ours or run.key in failed or paths.has(run):
+            if not is_ours or run.key in failed or paths.has(run, studied[run.task]):
                 continue
             log.info("%s, about %.0f minutes", run.key, run.minutes)
             try:
@@ -212,6 +229,7 @@ def make(run: Run, paths: StudyPaths, studied: StudiedTask) -> None:
         "tried": run.tried,
         "fold": run.fold,
         "sets": list(run.sets),
+        "data_sha256": paths.data_sha256(run, studied),
         "test_scores": test_scores,
         "also": measured,
         "started_from": paths.started_from(variant),

@@ -5,6 +5,7 @@ of test data unless said otherwise.
 """
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from statistics import mean
 
 from benchmarks.study.paper import PERPLEXITIES, TABLE_1, TABLE_2, TABLE_3
@@ -55,6 +56,15 @@ def p_shown(difference: Difference | None) -> str:
     return "< 0.001" if difference.p < 0.001 else f"{difference.p:.3f}"
 
 
+def against_elmo(results: Results, task: str, variant: str) -> str:
+    """A cell, and how a variant of ELMo differs from ELMo as in Table 1."""
+    cell = shown(results.cell(task, variant))
+    difference = results.difference(task, "elmo", variant)
+    if difference is None or variant in SIDES:
+        return cell
+    return f"{cell} ({difference.gain:+z.2f}, p {p_shown(difference)})"
+
+
 def table_1(results: Results) -> list[str]:
     """All tasks without and with ELMo, test data first."""
     rows = []
@@ -91,7 +101,9 @@ def _seeds_shown(task: str, difference: Difference | None) -> str:
 
 def summary(results: Results) -> list[str]:
     """What holds and what does not, against the paper; of test data."""
-    groups: dict[str, list[str]] = {"reached": [], "less": [], "behind": [], "unclear": []}
+    groups: dict[str, list[str]] = {
+        name: [] for name in ("reached", "alike", "less", "behind", "unclear")
+    }
     for task in TABLE1_TASKS:
         difference = results.difference(task, *SIDES)
         if difference is None:
@@ -102,13 +114,16 @@ def summary(results: Results) -> list[str]:
             groups["unclear"].append(told)
         elif difference.gain < 0:
             groups["behind"].append(told)
+        elif abs(difference.reduction - paper) <= difference.spread_of_reduction:
+            groups["alike"].append(told)
         else:
-            groups["reached" if difference.reduction >= paper else "less"].append(told)
+            groups["reached" if difference.reduction > paper else "less"].append(told)
     sentences = {
         "unclear": "No conclusion, as the difference is not larger than its spread",
         "behind": "ELMo is worse",
         "less": "ELMo is better, but reduces the error by less than in the paper",
-        "reached": "ELMo reduces the error by at least as much as in the paper",
+        "alike": "ELMo reduces the error about as much as in the paper, within the spread",
+        "reached": "ELMo reduces the error by more than in the paper",
     }
     return [
         f"- {sentences[name]}: {'; '.join(groups[name])}." for name in sentences if groups[name]
@@ -157,9 +172,9 @@ def table_2(results: Results) -> list[str]:
     """Which layers."""
     rows = []
     for task, studied in STUDIED.items():
-        cells = [results.cell(task, choice) for choice in LAYER_CHOICES]
-        if any(cells[1:3]):  # the others are Table 1's too
-            rows.append([studied.title, *map(shown, cells)])
+        if any(results.cell(task, choice) for choice in LAYER_CHOICES[1:3]):  # others are Table 1's
+            cells = [against_elmo(results, task, choice) for choice in LAYER_CHOICES]
+            rows.append([studied.title, *cells])
             rows += _theirs(TABLE_2.get(studied.task), LAYER_CHOICES)
     return markdown(["task", "no ELMo", "last layer only", "all, λ = 1", "all, λ = 0.001"], rows)
 
@@ -169,9 +184,9 @@ def table_3(results: Results) -> list[str]:
     rows = []
     for task, studied in STUDIED.items():
         variants = [placed(task, place) for place in PLACES]
-        cells = [results.cell(task, variant) for variant in variants]
-        if any(c for c, variant in zip(cells, variants, strict=True) if variant != "elmo"):
-            rows.append([studied.title, *map(shown, cells)])
+        if any(results.cell(task, variant) for variant in variants if variant != "elmo"):
+            cells = [against_elmo(results, task, variant) for variant in variants]
+            rows.append([studied.title, *cells])
             rows += _theirs(TABLE_3.get(studied.task), PLACES)
     return markdown(["task", "at the input", "at both", "at the output"], rows)
 
@@ -186,9 +201,9 @@ def ablations(results: Results) -> list[str]:
     tasks = [task for task in STUDIED if any(results.of(task, v) for v in ABLATIONS[2:])]
     rows = []
     for variant in ABLATIONS if tasks else ():
-        cells = [results.cell(task, variant) for task in tasks]
-        if any(cells):
-            rows.append([VARIANTS[variant].title, *map(shown, cells)])
+        cells = [against_elmo(results, task, variant) for task in tasks]
+        if any(cell != NOTHING for cell in cells):
+            rows.append([VARIANTS[variant].title, *cells])
     return markdown(["", *(STUDIED[task].title for task in tasks)], rows)
 
 
@@ -211,21 +226,23 @@ def figure_1(results: Results) -> list[str]:
         for share in shares_run(results, task):
             variants = [of_share(side, share) for side in SIDES]
             sizes = [run["n_train"] for run in results.of(task, variants[1])]
+            difference = results.difference(task, *variants)
             rows.append(
                 [
                     STUDIED[task].title,
                     f"{share:.0%}",
                     f"{round(mean(sizes)):,}" if sizes else NOTHING,
                     *(shown(results.cell(task, variant)) for variant in variants),
-                    gain_shown(results.difference(task, *variants)),
+                    gain_shown(difference),
+                    p_shown(difference),
                 ]
             )
-    header = ["task", "training data", "examples", "no ELMo", "ELMo", "gain / error reduction"]
+    header = ["task", "training data", "examples", "no ELMo", "ELMo", "gain / error reduction", "p"]
     return markdown(header, rows)
 
 
 def epochs_to_equal(results: Results) -> list[str]:
-    """In which epoch a run with ELMo is as good as the same seed's best without."""
+    """In which epoch a run with ELMo is as good as the same seed's best without, on dev data."""
     rows = []
     for task in TABLE1_TASKS:
         baselines = {(run["seed"], run["fold"]): run for run in results.of(task, "baseline")}
@@ -253,12 +270,8 @@ def mixes(results: Results) -> list[tuple[str, list[float], float]]:
     found = []
     for task in TABLE1_TASKS:
         for place in ("input", "output"):
-            runs = [
-                run["mixes"][place]
-                for variant in ("elmo", "at-both")
-                for run in results.of(task, variant)
-                if place in (run.get("mixes") or {})
-            ]
+            found_mixes = [run.get("mixes") or {} for run in results.of(task, "elmo")]
+            runs = [mixes[place] for mixes in found_mixes if place in mixes]
             if runs:
                 shares = [mean(layer) for layer in zip(*(r["weights"] for r in runs), strict=True)]
                 gamma = mean(r["gamma"] for r in runs)
@@ -304,18 +317,25 @@ def finetuning(results: Results) -> list[str]:
 
 
 def bilms(results: Results) -> list[str]:
-    """What earlier biLMs of the package bring."""
+    """What earlier biLMs of the package bring, and each over the one before."""
     rows = []
     for task in TABLE1_TASKS:
-        if not any(results.of(task, variant) for variant in BILMS[:-1]):
+        if not any(results.cell(task, variant) for variant in BILMS[:-1]):
             continue
-        for variant in BILMS:
-            difference = results.difference(task, "baseline", variant)
-            score = shown(results.cell(task, variant))
+        for before, variant in pairwise(("baseline", *BILMS)):
+            step = results.difference(task, before, variant)
             rows.append(
-                [STUDIED[task].title, VARIANTS[variant].title, score, gain_shown(difference)]
+                [
+                    STUDIED[task].title,
+                    VARIANTS[variant].title,
+                    shown(results.cell(task, variant)),
+                    gain_shown(results.difference(task, "baseline", variant)),
+                    gain_shown(step),
+                    p_shown(step),
+                ]
             )
-    return markdown(["task", "biLM", "score", "gain / error reduction"], rows)
+    header = ["task", "biLM", "score", "over no ELMo: gain / error reduction"]
+    return markdown([*header, "over the row before", "p"], rows)
 
 
 def settings_of_runs(results: Results) -> list[str]:

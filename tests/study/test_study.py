@@ -13,6 +13,7 @@ from benchmarks.study.plan import (
     SEEDS,
     SIDES,
     STUDIED,
+    STUDIED_CLOSELY,
     TABLE1_TASKS,
     TABLES,
     VARIANTS,
@@ -93,6 +94,29 @@ def test_the_settings_of_a_run_are_ones_that_its_task_has(run):
     assert config.train.train_fraction == pytest.approx(variant.share)
 
 
+@pytest.mark.parametrize("task", STUDIED_CLOSELY)
+@pytest.mark.parametrize("share", ["10", "30"])
+def test_patience_with_less_data_is_of_as_many_steps(task, share):
+    task_of = find_task(STUDIED[task].task)
+    whole, part = (
+        read_config(task_of.defaults(), None, Run(task, variant, 0, 1).sets)
+        for variant in ("elmo", f"elmo-{share}-percent")
+    )
+    for each in ("train.patience", "optimizer.lr_plateau_patience"):
+        group, name = each.split(".")
+        epochs = [getattr(getattr(config, group), name) for config in (whole, part)]
+        if epochs[0] is not None:
+            assert epochs[1] * part.train.train_fraction >= 0.85 * epochs[0]
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_one_table_can_be_run_alone(table):
+    first = [run for run in make_runs({}) if table in run.tables]
+    known = {(run.task, run.variant) for run in first}
+    needed = {(run.task, VARIANTS[run.variant].side) for run in RUNS if table in run.tables}
+    assert known >= needed
+
+
 @pytest.mark.parametrize("task", STUDIED)
 def test_the_small_penalty_is_what_table_2_says(task):
     run = Run(task, "elmo", 0, 1)
@@ -113,7 +137,7 @@ def test_runs_of_a_task_with_the_same_settings_are_planned_once():
 def test_the_data_of_the_plan_is_there(shared, tmp_path):
     for studied in STUDIED.values():
         for name in (studied.train, studied.dev, studied.test, *studied.also):
-            paths = StudyPaths(shared / "data", tmp_path)
+            paths = StudyPaths(shared / "data", tmp_path, shared / "data/glove")
             assert all(paths.find(name, fold).exists() for fold in studied.folds)
 
 
@@ -125,7 +149,9 @@ def paths(tmp_path, bilm_folder):
     (tmp_path / "data" / "ner" / "wnut17").mkdir(parents=True)
     for name in (TRAIN, DEV):
         (tmp_path / "data" / name).write_text(as_columns(NAMES), encoding="utf-8")
-    return StudyPaths(tmp_path / "data", tmp_path / "out", bilm=bilm_folder)
+    (tmp_path / "glove.txt").write_text("in 0.5 -0.5 0.1\nto 0.2 0.3 -0.1\n")
+    glove = tmp_path / "glove.txt"
+    return StudyPaths(tmp_path / "data", tmp_path / "out", glove, bilm_folder)
 
 
 def tiny_run(variant, seed=1, n_epochs=2):
@@ -177,6 +203,17 @@ def test_a_run_with_another_bilm_is_made_anew_and_one_without_is_not(paths, othe
     assert then["elmo"]["bilm_sha256"] != first["elmo"]["bilm_sha256"]
 
 
+def test_a_run_with_other_data_or_word_vectors_is_made_anew(paths):
+    run = tiny_run("baseline")
+    run_tiny([run], paths)
+    assert paths.has(run, TINY)
+    glove = paths.glove.with_name("other.txt")
+    glove.write_text("in 0.1 0.2 0.3\n")
+    assert not replace(paths, glove=glove).has(run, TINY)
+    (paths.data / "other.conll").write_text(as_columns(NAMES) + "\n", encoding="utf-8")
+    assert not paths.has(run, replace(TINY, test="other.conll"))
+
+
 def test_a_run_with_other_settings_is_made_anew_whatever_was_begun(paths, caplog):
     caplog.set_level(logging.INFO)
     two, five = (tiny_run("baseline", n_epochs=number) for number in (2, 5))
@@ -223,7 +260,7 @@ def test_a_stopped_run_resumes_to_the_same_result(paths, tmp_path, caplog):
     assert not list(paths.out.glob("runs/*"))
     assert list(paths.out.glob("work/*/*/checkpoints/*"))
     assert run_tiny([run], paths) == []
-    whole = StudyPaths(paths.data, tmp_path / "whole", bilm=paths.bilm)
+    whole = replace(paths, out=tmp_path / "whole")
     run_tiny([run], whole)
     curves = [json.loads(p.result(run.key).read_text())["curve"] for p in (paths, whole)]
     assert len(curves[0]) == 5
@@ -239,7 +276,7 @@ def test_a_run_may_have_the_bilm_of_an_earlier_commit(paths):
     assert run_tiny([run], paths) == []
     result = json.loads(paths.result(run.key).read_text())
     assert result["bilm_sha256"] == result["started_from"] != paths.bilm_sha256
-    assert paths.has(run)
+    assert paths.has(run, TINY)
 
 
 def test_a_tuned_bilm_is_made_once_and_its_perplexities_are_a_result(paths):

@@ -35,7 +35,7 @@ def test_sick_is_split_by_its_column(tmp_path):
     header = "sentence_A\tsentence_B\tentailment_label\tSemEval_set"
     rows = [f"A dog .\tA cat .\t{label}\t{part}" for label, part in SICK_ROWS]
     source.write_text("\n".join([header, *rows]) + "\n", encoding="utf-8")
-    paths = StudyPaths(tmp_path / "data", tmp_path / "out")
+    paths = StudyPaths(tmp_path / "data", tmp_path / "out", tmp_path)
     labels = {
         part: [pair.label for pair in read_pairs(paths.find(f"sick/{part}.tsv"), is_training=True)]
         for part in ("train", "dev", "test")
@@ -52,7 +52,7 @@ def test_sick_without_its_column_fails_with_one_line(tmp_path, caplog):
     source.parent.mkdir(parents=True)
     source.write_text("sentence_A\tsentence_B\n", encoding="utf-8")
     run = Run("sick", "baseline", 0, 1)
-    paths = StudyPaths(tmp_path / "data", tmp_path / "out")
+    paths = StudyPaths(tmp_path / "data", tmp_path / "out", tmp_path)
     assert run_all(paths, plan=lambda choices: [run]) == ["sick-baseline-0-1"]
     assert "SICK.txt:1: the columns sentence_A, sentence_B, expected SemEval_set" in caplog.text
 
@@ -74,7 +74,7 @@ def test_squads_dev_data_in_another_form_fails_with_one_line(tmp_path, text):
     source = tmp_path / "data" / "squad" / "dev.json.xz"
     source.parent.mkdir(parents=True)
     source.write_bytes(lzma.compress(text.encode()))
-    paths = StudyPaths(tmp_path / "data", tmp_path / "out")
+    paths = StudyPaths(tmp_path / "data", tmp_path / "out", tmp_path)
     with pytest.raises(DataError, match=r"dev\.json\.xz: not SQuAD's JSON"):
         paths.find("squad-dev/dev.json")
 
@@ -84,7 +84,7 @@ def test_every_article_of_wikigold_is_tested_in_one_fold(tmp_path):
     source = tmp_path / "data" / "ner" / "wikigold.conll"
     source.parent.mkdir(parents=True)
     source.write_text("\n-DOCSTART- O\n\n".join(articles), encoding="utf-8")
-    paths = StudyPaths(tmp_path / "data", tmp_path / "out")
+    paths = StudyPaths(tmp_path / "data", tmp_path / "out", tmp_path)
     tested = []
     for fold in range(5):
         words = {}

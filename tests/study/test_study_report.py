@@ -19,6 +19,9 @@ from benchmarks.study.tables import (
     table_2,
     tries,
 )
+from elmo.api import Elmo
+from elmo.errors import DataError
+from elmo.models.identity import model_hash
 
 BILM = "ab" * 32
 ROOT = Path(__file__).parents[2]
@@ -36,6 +39,7 @@ def made_up(task, variant, seed, score, metric="f1", tried=0, fold=0, **more):
         "seed": seed,
         "fold": fold,
         "sets": run.sets,
+        "data_sha256": {"train": f"{task}-{fold}", "words": "glove"},
         "settings": {"train": {"patience": 3}},
         "metric": metric,
         "scores": {metric: score + 1},
@@ -107,7 +111,7 @@ def test_test_scores_lead_with_dev_scores_and_the_papers_numbers_beside(results_
     assert "| 41.50 ± 0.71 -> 52.50 ± 2.12 | 90.15 -> 92.22 |" in row
     assert row.endswith("| 2 of 3 |")
     layers = table_2(results)
-    assert "80.00 | 83.00 | – | 85.00 |" in layers[2]
+    assert "80.00 | 83.00 (-2.00, p –) | – | 85.00 |" in layers[2]
     assert "*88.1* | *89.1* | *89.3* | *89.5*" in layers[3]
 
 
@@ -127,19 +131,27 @@ def test_nothing_is_chosen_before_all_settings_were_tried(results_folder):
     assert ("ner", "elmo") not in Results.read(results_folder, BILM).choices()
 
 
-def test_folds_are_averaged_by_seed_and_paired_one_by_one(tmp_path):
-    for fold in range(5):
-        write(
-            tmp_path,
-            made_up("wikigold", "baseline", 1, 70.0 + fold, fold=fold),
-            made_up("wikigold", "elmo", 1, 75.0 + 2 * fold, fold=fold),
-        )
-    write(tmp_path, made_up("wikigold", "elmo", 2, 99.0))  # four folds are missing
+def test_folds_are_averaged_and_seeds_that_both_sides_have_are_paired(tmp_path):
+    for seed in (1, 2, 3):
+        for fold in range(5):
+            write(tmp_path, made_up("wikigold", "baseline", seed, 60.0 + seed + fold, fold=fold))
+            if seed < 3 or not fold:  # four folds of the third seed are missing
+                score = 70.0 + 3 * seed - fold
+                write(tmp_path, made_up("wikigold", "elmo", seed, score, fold=fold))
     results = Results.read(tmp_path, BILM)
-    assert results.cell("wikigold", "elmo") == Cell((79.0,))
+    assert results.cell("wikigold", "baseline") == Cell((63.0, 64.0, 65.0))
+    assert results.cell("wikigold", "elmo") == Cell((71.0, 74.0))
     difference = results.difference("wikigold", "baseline", "elmo")
-    assert difference.differences == (5.0, 6.0, 7.0, 8.0, 9.0)
-    assert difference.p < 0.001
+    assert difference.before == Cell((63.0, 64.0))
+    assert difference.differences == (8.0, 10.0)
+    assert difference.p == pytest.approx(0.0704, abs=1e-4)  # t = 9 with one degree of freedom
+
+
+def test_runs_with_other_data_or_word_vectors_are_refused(results_folder):
+    other = made_up("ner", "elmo", 3, 53.0, data_sha256={"train": "ner-0", "words": "other"})
+    write(results_folder, other)
+    with pytest.raises(DataError, match="ner-elmo-0-3: words has hash other, expected glove"):
+        Results.read(results_folder, BILM)
 
 
 def test_a_run_that_patience_did_not_end_is_marked(results_folder):
@@ -160,6 +172,10 @@ def test_the_summary_says_first_what_does_not_hold(results_folder):
     assert "SNLI" in lines[0]  # of one seed
     assert lines[1].startswith("- ELMo is better, but")
     assert "NER (WNUT 2017) (18.5 %, paper 21 %)" in lines[1]
+    write(results_folder, made_up("ner", "elmo", 2, 54.0, mixes=MIX))
+    lines = summary(Results.read(results_folder, BILM))  # 19.3 %, with a spread of 3.6 %
+    assert lines[1].startswith("- ELMo reduces the error about as much")
+    assert "NER (WNUT 2017) (19.3 %, paper 21 %)" in lines[1]
 
 
 def test_runs_of_other_settings_or_another_plan_are_left_out(results_folder, caplog):
@@ -193,9 +209,9 @@ def test_runs_of_another_bilm_are_left_out(results_folder, caplog):
     for key in ("ner-elmo-0-3", "ner-tuned-0-2", "tune-wnut"):
         assert f"{key} was made with another biLM, cdcdcdcdcdcdcdcd" in caplog.text
     assert [row.split(" | ")[1:] for row in bilms(results)[2:]] == [
-        ["ELMo of a biLM of perplexity 91.2", "45.00", "+5.00 / 8.3 % |"],
-        ["ELMo of a biLM of perplexity 76.0", "–", "– |"],
-        ["ELMo", "51.50 ± 2.12", "+11.00 ± 1.41 / 18.5 % |"],
+        ["ELMo of a biLM of perplexity 91.2", "45.00", "+5.00 / 8.3 %", "+5.00 / 8.3 %", "– |"],
+        ["ELMo of a biLM of perplexity 76.0", "–", "–", "–", "– |"],
+        ["ELMo", "51.50 ± 2.12", "+11.00 ± 1.41 / 18.5 %", "–", "– |"],
     ]
 
 
@@ -209,13 +225,14 @@ def test_a_gain_of_nothing_has_no_sign(results_folder):
 def test_prose_has_its_numbers_from_the_results(results_folder):
     pytest.importorskip("matplotlib")
     from benchmarks.study.report import FINDINGS, fill_numbers
-    from elmo.errors import DataError
 
     results = Results.read(results_folder, BILM)
     text = "{test ner baseline}; {dev ner}; {gain ner}; {reduction ner elmo}; {gain sick}"
     assert fill_numbers(text, results) == "40.50 ± 0.71; 52.50 ± 2.12; 11.0; 18.5; –"
-    with pytest.raises(DataError, match=r"\{gain astrology\}, expected a task"):
-        fill_numbers("{gain astrology}", results)
+    assert fill_numbers("{gain nli top elmo}", results) == "-2.0"
+    for wrong in ("{gain astrology}", "{gian ner}", "{gain ner elmo astrology}"):
+        with pytest.raises(DataError, match=rf"{wrong}, expected one of test, dev, gain"):
+            fill_numbers(wrong, results)
     prose = FINDINGS.read_text(encoding="utf-8")
     assert not re.search(r"\d", re.sub(r"\{[^}]*\}", "", prose))
 
@@ -269,17 +286,43 @@ def test_a_report_of_nothing_is_refused_with_a_line(tmp_path, monkeypatch, capsy
     with pytest.raises(SystemExit) as stopped:
         main()
     assert stopped.value.code == 2
+    packaged = model_hash(Elmo.load().bilm)
     assert capsys.readouterr().err == (
-        f"{tmp_path}: no results, expected runs/*.json; run the study first\n"
+        f"{tmp_path}: no results with the biLM {packaged[:16]}, expected runs/*.json; run the "
+        "study first, or name its biLM with -m\n"
     )
     assert not list(tmp_path.iterdir())
 
 
-def test_the_summary_of_the_published_results_has_the_numbers_of_table_1():
-    page = (Path(__file__).parents[2] / "docs/results.md").read_text(encoding="utf-8")
-    summary, _, tables = page.partition("## Table 1")
-    reductions = re.findall(r"/ ([\d.]+) %.*/ ([\d.]+) %", tables)
-    dev, test = reductions[:8], reductions[8:16]
-    for row in re.findall(r"^\| [^|]+ \| ([\d.]+) \| ([\d.]+) \| ([\d.]+) \|$", summary, re.M):
-        assert any((row[0], row[2]) == pair for pair in dev), row
-        assert any((row[1], row[2]) == pair for pair in test), row
+def test_a_report_with_another_bilm_deletes_nothing(results_folder, tmp_path):
+    pytest.importorskip("matplotlib")
+    from benchmarks.study.report import write_report
+
+    docs = tmp_path / "docs"
+    write_report(results_folder, docs, BILM)
+    kept = docs / "results" / "runs"
+    before = {path.name for path in kept.iterdir()}
+    with pytest.raises(DataError, match="no results with the biLM cdcdcdcdcdcdcdcd"):
+        write_report(kept, docs, "cd" * 32)
+    assert {path.name for path in kept.iterdir()} == before
+
+
+def test_a_study_with_some_folds_is_reported(results_folder, tmp_path):
+    pytest.importorskip("matplotlib")
+    from benchmarks.study.report import write_report
+
+    write(results_folder, made_up("wikigold", "elmo", 1, 70.0))
+    page = write_report(results_folder, tmp_path, BILM)
+    assert "| NER (Wikigold) | f1 |" not in page.read_text(encoding="utf-8")
+
+
+def test_the_overlap_is_that_of_the_text_of_the_bilm(tmp_path):
+    pytest.importorskip("matplotlib")
+    from benchmarks.study.report import overlap_section
+
+    measured = json.loads((ROOT / "docs" / "benchmarks" / "overlap.json").read_text())
+    (tmp_path / "overlap.json").write_text(json.dumps({**measured, "bilm_sha256": BILM}))
+    found = overlap_section(Results([], bilm_sha256=BILM), tmp_path / "overlap.json")
+    assert "SQuAD is scored without its 0 overlapping" in found[0]
+    other = overlap_section(Results([], bilm_sha256="cd" * 32), tmp_path / "overlap.json")
+    assert other == ["Not measured: `docs/benchmarks/overlap.json` is of the text of another biLM."]

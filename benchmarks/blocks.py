@@ -1,0 +1,34 @@
+"""Blocks of a page whose text is made from stored results, so that no number is typed by hand.
+
+A page holds `<!-- measured: NAME -->...<!-- end -->`; a function decorated with `block` makes the
+text of each. tables.py fills the pages; tests/docs/test_measured.py compares.
+"""
+
+import re
+from collections.abc import Callable
+
+BLOCK = re.compile(r"(<!-- measured: ([\w-]+) -->)(.*?)(<!-- end -->)", re.DOTALL)
+BLOCKS: dict[str, Callable[[], str]] = {}
+
+
+def block(function: Callable[[], str]) -> Callable[[], str]:
+    """Register the text of a block under the function's name."""
+    BLOCKS[function.__name__.replace("_", "-")] = function
+    return function
+
+
+def fill(text: str) -> str:
+    """A page with the text of every block made anew; a table stands on lines of its own."""
+
+    def make(match: re.Match[str]) -> str:
+        made = BLOCKS[match[2]]()
+        separator = "\n" if made.startswith("|") or "\n" in made else ""
+        return f"{match[1]}{separator}{made}{separator}{match[4]}"
+
+    return BLOCK.sub(make, text)
+
+
+def table(*rows: list[str]) -> str:
+    """Markdown; the first row is the header."""
+    lines = ["| " + " | ".join(row) + " |" for row in rows]
+    return "\n".join([lines[0], "|" + "---|" * len(rows[0]), *lines[1:]])

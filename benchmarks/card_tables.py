@@ -1,0 +1,128 @@
+"""Blocks of the English model's card, from docs/models/english/card.json.
+
+`python -m benchmarks.english_card` measures it.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from benchmarks.blocks import block, table
+from benchmarks.measured import ROOT, load
+from elmo.probes.result import ProbeResult
+
+CARD = ROOT / "docs" / "models" / "english" / "card.json"
+# Probes of docs/probes.md: the command and its data, a column of its table, what was published.
+PROBES = (
+    (
+        "pos",
+        "UD EWT, Penn tags",
+        "accuracy",
+        "97.3 and 96.8 for layers 1 and 2, Penn Treebank (a)",
+    ),
+    (
+        "structure",
+        "UD EWT, UUAS",
+        "UUAS",
+        "48.9 neighboring words; 26.8 and 77.0 for layers 0 and 1, Penn Treebank (b)",
+    ),
+    (
+        "structure",
+        "UD EWT, DSpr.",
+        "DSpr.",
+        "58 neighboring words; 44 and 83 for layers 0 and 1, Penn Treebank (b)",
+    ),
+    (
+        "wsd",
+        "all five sets, F1",
+        "ALL",
+        "65.9 first sense; 67.4 and 69.0 for layers 1 and 2 (a)",
+    ),
+    ("senses", "WordNet's examples", "WordNet's examples", ""),
+)
+
+
+def _card(name: str) -> dict[str, Any]:
+    found: dict[str, Any] = load(CARD)[name]
+    return found
+
+
+def _megabytes() -> str:
+    return f"{_card('info')['bytes'] / 1e6:.0f} MB"
+
+
+@block
+def readme_model() -> str:
+    """Its size on disk."""
+    return _megabytes()
+
+
+@block
+def card_facts() -> str:
+    """Network, vocabulary, sizes, the time to open it."""
+    info = _card("info")
+    n_filters = sum(n for _, n in info["char_cnn.filters"])
+    network = (
+        f"character CNN ({n_filters} filters, highway layers: {info['char_cnn.n_highways']}); "
+        f"{info['lstm.n_layers']} LSTM layers of {info['lstm.dim']:,} cells with projection "
+        f"{info['lstm.projection_dim']} in each direction; {info['n_layers']} layers of "
+        f"{info['output_dim']} dimensions per token"
+    )
+    return table(
+        ["", ""],
+        ["network", network],
+        ["parameters", f"{info['n_parameters'] / 1e6:.1f}M, without the softmax"],
+        ["vocabulary", f"{info['n_output_words']:,} words that can be predicted; any can be read"],
+        ["on disk", f"{_megabytes()}, float16; float32 in memory"],
+        ["time to open", f"{_card('open')['median']:.1f} s after importing torch, with a sentence"],
+    )
+
+
+@block
+def card_pos() -> str:
+    """Parts of speech."""
+    return _probe("pos")
+
+
+@block
+def card_wsd() -> str:
+    """Word senses."""
+    return _probe("wsd")
+
+
+@block
+def card_senses() -> str:
+    """Neighbors of the same sense."""
+    return _probe("senses")
+
+
+def _probe(name: str) -> str:
+    """The table that `elmo probe` printed."""
+    found = _card(f"probe/{name}")
+    rows: Mapping[str, dict[str, float]] = found["rows"]
+    result = ProbeResult(
+        found["probe"],
+        found["metric"],
+        columns=list(next(iter(rows.values()))),
+        rows={row: list(numbers.values()) for row, numbers in rows.items()},
+        settings={},
+    )
+    return result.to_markdown().rstrip()
+
+
+@block
+def card_bows() -> str:
+    """The demo."""
+    _, first, top = _card("bows")["layers"]
+    return f"{top} have the same sense by the top layer, {first} by layer 1"
+
+
+@block
+def probe_results() -> str:
+    """All probes beside published numbers."""
+    rows = []
+    for name, data, column, published in PROBES:
+        numbers = {row: each[column] for row, each in _card(f"probe/{name}")["rows"].items()}
+        layers = [f"{numbers.pop(f'layer {n}'):.1f}" for n in range(3)]
+        baselines = ", ".join(f"{number:.1f} {row}" for row, number in numbers.items())
+        rows.append([f"`{name}`, {data}", baselines, *layers, published])
+    return table(["probe, data", "baselines", "layer 0", "layer 1", "layer 2", "published"], *rows)
