@@ -4,7 +4,8 @@ import re
 
 import pytest
 
-from benchmarks.tables import BLOCK, BLOCKS, PAGES, fill
+from benchmarks.blocks import BLOCK, BLOCKS, fill
+from benchmarks.tables import PAGES
 from tests.docs.pages import ROOT
 
 NAMES = [page.relative_to(ROOT).as_posix() for page in PAGES]
