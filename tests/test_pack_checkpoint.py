@@ -37,7 +37,7 @@ def train(tmp_path):
     return run
 
 
-def test_an_unpacked_run_resumes_near_the_average_of_the_packed_one(train, tmp_path, monkeypatch):
+def test_an_unpacked_run_resumes_near_the_weights_of_the_packed_one(train, tmp_path, monkeypatch):
     monkeypatch.setattr(pack_checkpoint, "MIN_ROUNDED", 50)  # so that tiny matrices are rounded
     expected = train(tmp_path / "whole", 30)
     train(tmp_path / "first", 20)
@@ -52,15 +52,15 @@ def test_an_unpacked_run_resumes_near_the_average_of_the_packed_one(train, tmp_p
         found = unpacked.tensors[name]
         assert found.shape == tensor.shape, name
         assert found.dtype == tensor.dtype, name
-        if name.startswith("average."):
+        if f"average.{name}" in packed.tensors:
             largest = tensor.abs().amax(-1, keepdim=True) if tensor.ndim > 1 else tensor.abs()
-            assert ((found - tensor).abs() <= largest / 31 * 0.51).all(), name
-            assert torch.equal(found, unpacked.tensors[name.removeprefix("average.")]), name
+            assert ((found - tensor).abs() <= largest / 63 * 0.51).all(), name
+            assert torch.equal(found, unpacked.tensors[f"average.{name}"]), name
 
     losses = train(tmp_path / "moved", 30)
     assert list(losses) == list(range(1, 31))
-    # The text of step 21 is the same, and the average predicts it about as well as the weights.
-    assert losses[21] == pytest.approx(expected[21], rel=0.05)
+    # The text of step 21 is the same, and rounded weights predict it about as well.
+    assert losses[21] == pytest.approx(expected[21], rel=0.01)
 
 
 def test_an_existing_folder_is_not_unpacked_into(train, tmp_path):

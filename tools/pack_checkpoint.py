@@ -5,10 +5,11 @@
 
 A run of many hours may have to move to another machine, and its checkpoint takes
 fourteen bytes for each weight. A packed one resumes the same run at the same step and position in
-the text, but not bit for bit: weights are those of the moving average, rounded to 63 levels per
-row, Muon's momentum and AdamW's first moment of the
-output words start again from zero, and the second moment of an output word is one number.
-In: the folder of a run with `train.ema_decay`. Out: a `.safetensors.xz` file, or such a folder.
+the text, but not bit for bit: weights are rounded to 127 levels per row, moving averages start
+again from the weights, Muon's momentum and AdamW's first moment of the output words from zero, and
+the second moment of an output word is one number. Averages cannot take the place of the weights:
+they lag behind them, and the run would repeat those steps.
+In: the folder of a run. Out: a `.safetensors.xz` file, or such a folder.
 """
 
 import argparse
@@ -27,10 +28,11 @@ from elmo.training.checkpoint import TrainingCheckpoint, load_newest, save_check
 from elmo.training.run_folder import RunFolder
 
 RECORD = "run.json"
-MAX_LEVEL = 31
+MAX_LEVEL = 63
+AVERAGE = "average."  # begins the name of a moving average
 MIN_ROUNDED = 50_000  # numbers of a matrix; smaller ones are stored as they are
 # How a tensor is stored, as the end of its name.
-LEVELS, SCALE, ROW_MEAN, ZERO = "|levels", "|scale", "|row-mean", "|zero"
+LEVELS, SCALE, ROW_MEAN, ZERO, WEIGHT = "|levels", "|scale", "|row-mean", "|zero", "|weight"
 
 
 def main() -> None:
@@ -83,9 +85,9 @@ def pack_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """What is stored of the tensors of a checkpoint."""
     stored: dict[str, Tensor] = {}
     for name, tensor in tensors.items():
-        if f"average.{name}" in tensors:
-            continue  # the average takes its place
-        if name.startswith("state."):
+        if name.startswith(AVERAGE):
+            stored[name + WEIGHT] = torch.empty(0)
+        elif name.startswith("state."):
             stored[name] = tensor.bfloat16()
         elif tensor.ndim != 2 or tensor.numel() < MIN_ROUNDED:
             stored[name] = tensor
@@ -103,7 +105,7 @@ def pack_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 def unpack_tensors(stored: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """The tensors of a checkpoint, some of them rounded."""
     widths = {
-        name.removesuffix(LEVELS).removeprefix("average."): levels.shape[1]
+        name.removesuffix(LEVELS): levels.shape[1]
         for name, levels in stored.items()
         if name.endswith(LEVELS)
     }
@@ -119,12 +121,8 @@ def unpack_tensors(stored: Mapping[str, Tensor]) -> dict[str, Tensor]:
             tensors[plain] = tensor[:, None].expand(-1, width).contiguous()
         elif name.endswith(LEVELS):
             tensors[plain] = tensor.float() * stored[plain + SCALE]
-    weights = {
-        name.removeprefix("average."): tensor.clone()
-        for name, tensor in tensors.items()
-        if name.startswith("average.")
-    }
-    return tensors | weights
+    averaged = [name.removesuffix(WEIGHT) for name in stored if name.endswith(WEIGHT)]
+    return tensors | {name: tensors[name.removeprefix(AVERAGE)].clone() for name in averaged}
 
 
 if __name__ == "__main__":
