@@ -258,4 +258,7 @@ def test_options_for_other_kinds_of_files_are_refused(
 ):
     assert files in refused("embed", text, "-o", tmp_path / "v.npz", "-m", official, option, "1")
     assert files in refused("embed", "-", "-o", tmp_path / "v.npz", "-m", official, option, "1")
+    shards = ("-o", tmp_path / "shards", "--format", "parquet")
+    assert files in refused("embed", text, *shards, "-m", official, option, "1")
     assert not (tmp_path / "v.npz").exists()
+    assert not (tmp_path / "shards").exists()

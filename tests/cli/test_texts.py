@@ -123,6 +123,11 @@ def test_options_of_a_text_are_refused_for_a_vocabulary(refused, folder, scoring
     assert not (folder / "static.txt").exists()
 
 
+@pytest.mark.parametrize("words", [("neighbors", "a *bow*"), ("serve",)])
+def test_the_format_of_lines_is_refused_where_no_text_is_searched(refused, scoring_model, words):
+    assert "--lines is for --text" in refused(*words, "--lines", "tokens", "-m", scoring_model)
+
+
 @pytest.mark.parametrize(
     "words",
     [

@@ -87,8 +87,12 @@ def embed(
     check_folder_name(out)
     if len(sources) > 1:
         raise click.UsageError("A corpus is one file or folder: put the files into one folder.")
+    from elmo.files.remote import StoragePath
     from elmo.vectors.corpus import LocalWorkers, RayWorkers, embed_corpus
+    from elmo.vectors.corpus.chunks import find_files
 
+    if any(map(is_given, ("column", "id_column", "id_field"))):
+        _check_fields([Path(name) for name in find_files(StoragePath.of(sources[0]))])
     working = LocalWorkers(workers or 1) if ray is None else RayWorkers(ray or None, workers)
     total = embed_corpus(sources[0], out, model, workers=working, **wanted)
     click.echo(

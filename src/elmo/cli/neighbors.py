@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from elmo.cli.options import (
+    check_lines_have_text,
     fit_terminal,
     json_option,
     lines_option,
@@ -45,6 +46,7 @@ def neighbors(
 
     SENTENCE has the word between asterisks: "I took a *bow*.".
     """
+    check_lines_have_text(text)
     from elmo.api import Elmo
     from elmo.inference.occurrence import Occurrence
     from elmo.search import find_neighbors, open_index

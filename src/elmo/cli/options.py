@@ -71,6 +71,12 @@ def is_given(name: str) -> bool:
     return source is ParameterSource.COMMANDLINE
 
 
+def check_lines_have_text(text: Sequence[str]) -> None:
+    """Refuse --lines where no text is searched but the package's own sentences."""
+    if not text and is_given("lines"):
+        raise click.UsageError("--lines is for --text.")
+
+
 # The model.
 model_option = click.option(
     "--model",

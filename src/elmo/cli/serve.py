@@ -5,7 +5,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from elmo.cli.options import lines_option, model_option, search_text_option
+from elmo.cli.options import (
+    check_lines_have_text,
+    lines_option,
+    model_option,
+    search_text_option,
+)
 
 if TYPE_CHECKING:
     from elmo.text.lines import LineFormat
@@ -48,6 +53,7 @@ def serve(
 
     /docs describes the API. Ctrl-C stops the server after the requests in progress.
     """
+    check_lines_have_text(text)
     if token_file is not None and token_variable is not None:
         raise click.UsageError("--token-file or --token-variable, not both.")
     try:

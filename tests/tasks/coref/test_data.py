@@ -59,6 +59,12 @@ def test_short_rows_brackets_without_bars_and_xz_are_read_alike(tmp_path):
     assert document.clusters == (((0, 2), (3, 5)), ((0, 3), (3, 4)), ((2, 3), (5, 6)))
 
 
+def test_a_word_may_contain_a_white_space_that_is_no_plain_space(tmp_path):
+    text = "#begin document (a); part 000\na  0  0  1\u00a0000  -  (1)\n#end document\n"
+    (document,) = read(tmp_path, text, has_singletons=True)
+    assert document.tokens == ["1\u00a0000"]
+
+
 def test_an_empty_last_column_is_no_mention(tmp_path):
     (document,) = read(tmp_path, "#begin document (a)\na\t0\t0\tAnn\t_\t\n#end document\n")
     assert document.sentences == (("Ann",),)

@@ -101,7 +101,9 @@ def read_documents(path: Path, config: CorefDataConfig) -> list[Document]:
                 "'#begin document (name)'"
             )
         elif "\t" in line or not line.startswith("#"):  # '#end document', or a word that is a '#'
-            unfinished.add(line.split("\t") if "\t" in line else line.split(), number)
+            # Not at every white space: a word may contain one that is not a plain space.
+            fields = line.split("\t") if "\t" in line else re.split(" +", line.strip(" "))
+            unfinished.add(fields, number)
     if unfinished is None:
         raise DataError(f"{path}: no document, expected '#begin document' before each")
     return [*documents, unfinished.finish()]
