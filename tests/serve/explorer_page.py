@@ -32,16 +32,9 @@ def open_page(page, address, **said):
 
 
 def cells(page):
-    """The numbers of the heat map, which the page draws in the next frame after a change."""
-    return np.array(
-        page.evaluate(
-            """() => new Promise((resolve) => requestAnimationFrame(() => {
-                const rows = [...document.querySelectorAll("#heatmap tbody tr")];
-                resolve(rows.map((row) => [...row.cells].filter((cell) => cell.tagName === "TD")
-                    .map((cell) => Number(cell.innerText))));
-            }))"""
-        )
-    )
+    """The numbers of the heat map, all of one moment."""
+    read = "rows => rows.map((row) => [...row.querySelectorAll('td')].map((td) => td.innerText))"
+    return np.array(page.locator("#heatmap tbody tr").evaluate_all(read), float)
 
 
 def bows(model, weights, gamma=1.0):
@@ -56,3 +49,4 @@ def cosines(vectors):
 
 def slide(page, name, value):
     page.locator(f"#{name}").fill(str(value))
+    page.evaluate("() => new Promise(requestAnimationFrame)")  # in which the page draws
