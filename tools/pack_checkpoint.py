@@ -7,8 +7,8 @@ A run of many hours may have to move to another machine, and its checkpoint take
 fourteen bytes for each weight. A packed one resumes the same run at the same step and position in
 the text, but not bit for bit: weights are rounded to 127 levels per row, moving averages start
 again from the weights, Muon's momentum and AdamW's first moment of the output words from zero, and
-the second moment of an output word is one number. Averages cannot take the place of the weights:
-they lag behind them, and the run would repeat those steps.
+the second moment of an output word is one number. Averages are not stored in place of the weights:
+they are of earlier steps, and the run would be set back.
 In: the folder of a run. Out: a `.safetensors.xz` file, or such a folder.
 """
 
