@@ -278,6 +278,17 @@ def pretraining_forks() -> str:
 
 
 @block
+def pretraining_negatives() -> str:
+    """Numbers of negative samples from one checkpoint."""
+    forks = load(RESULTS / "pretraining-negatives.json")
+    rows = [
+        [f"{int(sets.rpartition('=')[2]):,}", f"{fork['perplexity']['mean']:.1f}"]
+        for sets, fork in forks.items()
+    ]
+    return table(["negative samples", "held-out perplexity"], *rows)
+
+
+@block
 def finetuning() -> str:
     """Perplexity of a task's text before and after an epoch, from the study's runs."""
     rows = [["text", "unknown words", "before", "after", "the paper, its model"]]
