@@ -1,7 +1,7 @@
-"""What bfloat16 changes in the English model: its vectors, its perplexity and two probes.
+"""How bfloat16 changes the English model: its vectors, its perplexity and two probes.
 
 usage: python -m benchmarks.bfloat16 DATA [--json FILE]; DATA has pos/ud-ewt (docs/data.md). The
-classifier of the part-of-speech probe is trained on the development set, which is quicker.
+classifier of the part-of-speech probe is trained on the development set to save time.
 """
 
 import argparse
@@ -24,7 +24,7 @@ N_SENTENCES = 300
 
 
 def compare_vectors(exact: Elmo, rounded: Elmo, sentences: Sequence[list[str]]) -> dict[str, Any]:
-    """Per layer: the difference of a token's vectors relative to their length, mean and largest."""
+    """Mean and largest relative difference between vectors of the same token, by layer."""
     by_layer: list[list[float]] = [[] for _ in range(exact.n_layers)]
     for one, other in zip(
         exact.embed_tokens(sentences), rounded.embed_tokens(sentences), strict=True
@@ -40,7 +40,7 @@ def compare_vectors(exact: Elmo, rounded: Elmo, sentences: Sequence[list[str]]) 
 
 
 def perplexity(elmo: Elmo, sentences: Sequence[list[str]]) -> dict[str, float]:
-    """Of each direction and of both combined, over words."""
+    """Perplexity over words, of each direction and of both combined."""
     scored = elmo.scorer.score(sentences)
     return {
         context: float(np.exp(-np.mean(np.concatenate([s.log_probs[context] for s in scored]))))

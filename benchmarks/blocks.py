@@ -1,7 +1,7 @@
-"""Blocks of a page whose text is made from stored results, so that no number is typed by hand.
+"""Blocks of pages that are generated from stored results, so that no number is typed by hand.
 
-A page holds `<!-- measured: NAME -->...<!-- end -->`; a function decorated with `block` makes the
-text of each. tables.py fills the pages; tests/docs/test_measured.py compares.
+A page has `<!-- measured: NAME -->...<!-- end -->`; a function decorated with `block` generates the
+text of each block. tables.py fills the pages; tests/docs/test_measured.py checks them.
 """
 
 import re
@@ -18,7 +18,7 @@ def block(function: Callable[[], str]) -> Callable[[], str]:
 
 
 def fill(text: str) -> str:
-    """A page with the text of every block made anew; a table stands on lines of its own."""
+    """Regenerate the text of every block of a page; a table is put on lines of its own."""
 
     def make(match: re.Match[str]) -> str:
         made = BLOCKS[match[2]]()
@@ -29,6 +29,6 @@ def fill(text: str) -> str:
 
 
 def table(*rows: list[str]) -> str:
-    """Markdown; the first row is the header."""
+    """A Markdown table; the first row is the header."""
     lines = ["| " + " | ".join(row) + " |" for row in rows]
     return "\n".join([lines[0], "|" + "---|" * len(rows[0]), *lines[1:]])

@@ -1,6 +1,6 @@
 """Blocks of the English model's card, from docs/models/english/card.json.
 
-`python -m benchmarks.english_card` measures it.
+`python -m benchmarks.english_card` writes that file.
 """
 
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from benchmarks.measured import ROOT, load
 from elmo.probes.result import ProbeResult
 
 CARD = ROOT / "docs" / "models" / "english" / "card.json"
-# Probes of docs/probes.md: the command and its data, a column of its table, what was published.
+# Probes of docs/probes.md: the command, its data, a column of its table, published results.
 PROBES = (
     (
         "pos",
@@ -52,13 +52,13 @@ def _megabytes() -> str:
 
 @block
 def readme_model() -> str:
-    """Its size on disk."""
+    """Size of the model on disk."""
     return _megabytes()
 
 
 @block
 def card_facts() -> str:
-    """Network, vocabulary, sizes, the time to open it."""
+    """Network, vocabulary, sizes and the time to open the model."""
     info = _card("info")
     n_filters = sum(n for _, n in info["char_cnn.filters"])
     network = (
@@ -79,19 +79,19 @@ def card_facts() -> str:
 
 @block
 def card_pos() -> str:
-    """Parts of speech."""
+    """Results of the part-of-speech probe."""
     return _probe("pos")
 
 
 @block
 def card_wsd() -> str:
-    """Word senses."""
+    """Results of the word sense disambiguation probe."""
     return _probe("wsd")
 
 
 @block
 def card_senses() -> str:
-    """Neighbors of the same sense."""
+    """Results of the probe for nearest neighbors of the same sense."""
     return _probe("senses")
 
 
@@ -111,14 +111,14 @@ def _probe(name: str) -> str:
 
 @block
 def card_bows() -> str:
-    """The demo."""
+    """How often the nearest neighbor in the demo has the same sense."""
     _, first, top = _card("bows")["layers"]
     return f"{top} have the same sense by the top layer, {first} by layer 1"
 
 
 @block
 def probe_results() -> str:
-    """All probes beside published numbers."""
+    """Results of all probes next to published numbers."""
     rows = []
     for name, data, column, published in PROBES:
         numbers = {row: each[column] for row, each in _card(f"probe/{name}")["rows"].items()}

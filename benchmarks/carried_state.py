@@ -2,9 +2,9 @@
 
 usage: python -m benchmarks.carried_state [MODEL SENTENCES.txt] [--batch 32] [--most 500]
 Without arguments: both golden sets of ../shared, in their own batches of three. SENTENCES.txt has a
-sentence per line, tokens separated by spaces; .xz too. Prints mean cosines: of whole vectors by
-layer, and of each direction's half by the number of tokens read, as state matters most at the
-start.
+sentence per line, tokens separated by spaces, and may be an .xz file. Prints mean cosines: of whole
+vectors by layer, and of each direction's half by the number of tokens read, as state matters most
+at the start.
 """
 
 import argparse
@@ -23,12 +23,12 @@ from elmo.api import State
 Array = NDArray[np.float32]
 GOLDEN = Path(__file__).parents[2] / "shared" / "golden"
 GOLDEN_SENTENCES = {"bilm-tf": "lm_embeddings_sentences.json", "allennlp": "sentences.json"}
-# Tokens a direction has read of its sentence, from and up to.
+# Ranges of the number of tokens of a sentence that a direction has read, both ends included.
 READ = ((1, 1), (2, 2), (3, 3), (4, 5), (6, 10), (11, 20), (21, 10_000))
 
 
 def cosines(one: Array, other: Array) -> Array:
-    """(..., D), (..., D) -> (...)."""
+    """Cosines of pairs of vectors: (..., D), (..., D) -> (...)."""
     product = np.einsum("...d,...d->...", one, other)
     lengths = np.linalg.norm(one, axis=-1) * np.linalg.norm(other, axis=-1)
     found: Array = np.divide(product, lengths, out=np.ones_like(product), where=lengths > 0)
@@ -49,7 +49,7 @@ def compare(one: Sequence[Array], other: Sequence[Array]) -> Array:
 
 
 def compare_by_distance(one: Sequence[Array], other: Sequence[Array]) -> list[tuple[str, Array]]:
-    """Mean cosine of a direction's half after it has read so many tokens, (L+1,)."""
+    """Mean cosine of a direction's half by the number of tokens it has read, (L+1,) each."""
     found, n_read = [], []
     for x, y in zip(one, other, strict=True):
         halves = zip(np.split(x, 2, axis=-1), np.split(y, 2, axis=-1), strict=True)

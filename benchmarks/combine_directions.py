@@ -1,7 +1,8 @@
 """Perplexity of ways to combine the word probabilities of both directions, on held-out text.
 
 usage: python -m benchmarks.combine_directions MODEL TEXT [--sentences 500]
-Each way gives a distribution over all words except the markers at every position; lower is better.
+Each way defines a distribution over all words except the sentence markers at every position. Lower
+perplexity is better.
 `prior` is the log-uniform distribution of ranks, which approximates word frequencies.
 """
 

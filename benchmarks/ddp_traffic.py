@@ -1,10 +1,11 @@
-"""Bytes that DDP sends in a step of pre-training, computed for each size without running it.
+"""Bytes that DDP sends in a pre-training step, computed for each model size without running it.
 
 usage: python -m benchmarks.ddp_traffic [--processes 8] [--tokens-per-process 4096] [--words 793471]
                                     [--negatives 8192]
-Dense gradients are all-reduced by DDP; of the sampled softmax only touched rows are, after a map of
-which these are (`processes.average_gradients`). A ring sends 2 (n - 1) / n of what it reduces from
-every process. Words are taken to follow the sampler's own log-uniform law, which is near Zipf's.
+DDP all-reduces dense gradients. Of the sampled softmax, only touched rows are all-reduced, after a
+map that marks these rows (`processes.average_gradients`). In a ring all-reduce, every process sends
+2 (n - 1) / n times the reduced bytes. Words are assumed to follow the log-uniform distribution of
+the sampler, which is close to Zipf's law.
 """
 
 import argparse
@@ -19,7 +20,7 @@ N_DIRECTIONS = 2
 
 
 def touched_rows(n_words: int, n_drawn: int) -> float:
-    """Distinct words expected among so many drawn ones."""
+    """Expected number of distinct words among `n_drawn` words."""
     k = np.arange(n_words, dtype=np.float64)
     probability = np.log1p(1 / (k + 1)) / np.log(n_words + 1)
     return float(-np.expm1(n_drawn * np.log1p(-probability)).sum())
@@ -33,7 +34,7 @@ def main() -> None:
     parser.add_argument("--words", type=int, default=793_471)
     parser.add_argument("--negatives", type=int, default=8192)
     given = parser.parse_args()
-    # What a ring sends of each byte it reduces, and each process receives.
+    # Bytes that each process sends and receives per byte that a ring all-reduce reduces.
     ring = 2 * (given.processes - 1) / given.processes
     n_targets = given.processes * given.tokens_per_process * N_DIRECTIONS
     n_rows = min(given.words, given.negatives + touched_rows(given.words, n_targets))
@@ -49,7 +50,7 @@ def main() -> None:
         row_bytes = 4 * (config().lstm.projection_dim + 1)
         dense = 4 * sum(parameter.numel() for parameter in bilm.parameters())
         rows = n_rows * row_bytes
-        touched = 2.0 * given.words  # a byte a word, for weights and biases
+        touched = 2.0 * given.words  # one byte per word, for weights and for biases
         sent = ring * (dense + rows + touched)
         full = ring * (dense + given.words * row_bytes)
         numbers = (dense, rows, touched, sent, full)

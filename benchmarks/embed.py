@@ -1,9 +1,9 @@
-"""Speed, memory and start of embedding, beside AllenNLP in one run: `make bench`.
+"""Speed, memory and startup time of embedding, next to AllenNLP in the same run: `make bench`.
 
 Both read the same random weights of a released size and the same real sentences, in turns. AllenNLP
 is measured as its users call it (sentences in the given order, batches of 64) and at its best
 (sorted by length, the best of several batch sizes, and its cache of words where ours is warm).
-Every round is stored, section by section; `--only` measures some sections anew.
+Every round is stored, section by section; `--only` measures some sections again.
 usage: python -m benchmarks.embed [--only SECTION ...] [--rounds N] [--text FILE] [--json FILE]
 """
 
@@ -42,7 +42,7 @@ Section = dict[str, Any]
 
 
 class Bench:
-    """The models, the sentences and the measurements, a method for each section."""
+    """The models, the sentences and the measurements, with one method per section."""
 
     def __init__(self, folder: Path, text: Path, peers: Path, n_rounds: int) -> None:
         self.folder = folder
@@ -51,7 +51,7 @@ class Bench:
         blocks = islice(read_blocks([text]), 400)
         lines = itertools.chain.from_iterable(blocks)
         sentences = [each.tokens for line in lines for each in split_text(line)]
-        # AllenNLP's reader splits on any space, so a token must have none.
+        # AllenNLP's reader splits on any whitespace, so a token must have none.
         self.sentences = [s for s in sentences if all(len(word.split()) == 1 for word in s)]
 
     def small(self) -> Section:
@@ -118,7 +118,7 @@ class Bench:
         }
 
     def product(self) -> Section:
-        """Operations that the original's LSTM layers do in a second, and those of a product."""
+        """FLOP/s of the LSTM layers of the original model, and of a large matrix product."""
         file, _ = self.write("product.txt", self.sentences[:200])
         with self.ours("original", file) as ours:
             jobs = {
@@ -128,7 +128,7 @@ class Bench:
             return {"flops": in_turns(jobs, self.n_rounds)}
 
     def start(self) -> Section:
-        """From a bare interpreter to the first vector, files in the page cache."""
+        """Time from a bare interpreter to the first vector, with files in the page cache."""
         model = self.make_model("small")
         file, _ = self.write("start.txt", [["I", "took", "a", "bow"]])
         ours = IMPORT_OURS.format(model=str(model))
@@ -142,7 +142,7 @@ class Bench:
         return {"seconds": in_turns(jobs, self.n_rounds)}
 
     def memory(self) -> Section:
-        """Memory over the bare process while a stream of tokens is embedded, and its time."""
+        """Memory above the bare process while a stream of tokens is embedded, and its time."""
         n_tokens = 2**20
         file, _ = self.write("stream.txt", self.sentences)
         with self.ours("small", file) as ours:
@@ -156,7 +156,7 @@ class Bench:
         }
 
     def growth(self) -> Section:
-        """Microseconds per token against corpus size, and against the length of a sentence."""
+        """Microseconds per token by corpus size, and by sentence length."""
         file, _ = self.write("growth.txt", self.sentences)
         by_size, by_length = {}, {}
         with self.ours("small", file) as ours:
@@ -173,7 +173,7 @@ class Bench:
         return {"by corpus size": by_size, "by sentence length": by_length}
 
     def cost(self) -> Section:
-        """What a vector costs: time and memory of three models on one and two threads."""
+        """Time and memory of three models on one and two threads."""
         found: Section = {}
         for size, n_sentences in (("small", 200), ("english", 200), ("original", 60)):
             file, n_tokens = self.write("cost.txt", self.sentences[:n_sentences])
@@ -216,16 +216,16 @@ class Bench:
         environment: dict[str, str] | None = None,
         dtype: str = "float32",
     ) -> Worker:
-        """This package, with a model of a size."""
+        """A worker of this package, with a model of this size."""
         model = size if size == "english" else self.make_model(size)
         return Worker(sys.executable, "elmo_worker.py", model, file, dtype, environment=environment)
 
     def theirs(self, size: str, file: Path) -> Worker:
-        """AllenNLP, with the same model."""
+        """A worker of AllenNLP, with the same model."""
         return Worker(self.allennlp, "allennlp_worker.py", self.make_model(size), file)
 
     def make_model(self, size: str) -> Path:
-        """Random weights of a released size in the official layout."""
+        """The folder of random weights of a released size in the official format, written once."""
         folder = self.folder / size
         if not folder.exists():
             folder.mkdir()
@@ -234,13 +234,13 @@ class Bench:
         return folder
 
     def write(self, name: str, sentences: list[list[str]]) -> tuple[Path, int]:
-        """Sentences as a file of lines, and how many tokens they have."""
+        """Write sentences to a file, one per line; return its path and the number of tokens."""
         path = self.folder / name
         path.write_text("".join(" ".join(s) + "\n" for s in sentences), encoding="utf-8")
         return path, sum(map(len, sentences))
 
     def compare_vectors(self, ours: Worker, theirs: Worker) -> None:
-        """A speed is worth nothing with other numbers."""
+        """Exit if the vectors differ, as the speeds would not be comparable."""
         settings: list[dict[str, int | bool]] = [
             {"batch_size": 10},
             {"batch_size": 10, "is_sorted": True, "is_cached": True},
@@ -256,7 +256,7 @@ class Bench:
 
 
 def best_batch(theirs: Worker, sizes: tuple[int, ...]) -> tuple[dict[str, float], int]:
-    """The seconds of each batch size, sorted by length, and the quickest."""
+    """Seconds of each batch size with sentences sorted by length, and the fastest size."""
     theirs.run("embed", batch_size=16, n_sentences=16)
     tried = {
         size: round(theirs.seconds("embed", batch_size=size, is_sorted=True), 3) for size in sizes
@@ -267,7 +267,7 @@ def best_batch(theirs: Worker, sizes: tuple[int, ...]) -> tuple[dict[str, float]
 
 
 def seconds_of(python: Path | str, program: str) -> float:
-    """The seconds of a program in a new process, without the start of the interpreter."""
+    """Seconds that a program takes in a new process, without the interpreter's startup."""
     timed = f"import time; t = time.perf_counter(); exec({program!r}); print(time.perf_counter()-t)"
     done = subprocess.run([str(python), "-c", timed], capture_output=True, text=True, check=True)
     return float(done.stdout.split()[-1])

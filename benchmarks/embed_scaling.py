@@ -5,7 +5,7 @@ usage: python -m benchmarks.embed_scaling [--text FILE] [--tokens 200000] [--siz
 Embeds the same text (default: the held-out Wikipedia of ../shared) with random weights of a
 released size into Parquet shards of float16, in turns, and keeps the best round of each. "all" is
 from reading the corpus to the last shard; "writing" starts when the first shard is done, so it
-leaves out the start of processes and of Ray. Needs an idle machine.
+excludes the startup of processes and of Ray. Needs an idle machine.
 """
 
 import argparse
@@ -32,12 +32,12 @@ from elmo.vectors.corpus.embed import embed_corpus
 from elmo.vectors.corpus.shards import EmbedJob, Shard
 from elmo.vectors.corpus.workers import LocalWorkers, RayWorkers, Workers
 
-N_SHARDS = 24  # so many that two workers end at about the same time
+N_SHARDS = 24  # enough that two workers finish at about the same time
 
 
 @dataclass
 class Measured:
-    """One way of working, at its best."""
+    """The best speeds of one kind and number of workers."""
 
     way: str
     tokens_per_second: float  # of the whole call
@@ -45,7 +45,7 @@ class Measured:
 
 
 class Timed:
-    """Workers that note when each shard was done."""
+    """Workers that record when each shard was done."""
 
     def __init__(self, workers: Workers) -> None:
         self._workers = workers
@@ -69,7 +69,7 @@ class Timed:
 
 
 def prepare(folder: Path, text: Path, size: str, n_tokens: int) -> int:
-    """A model of random weights and a corpus of one file; gives the bytes of a shard."""
+    """Write a model of random weights and a corpus of one file; return the bytes per shard."""
     torch.manual_seed(0)
     model = Model(BiLM(preset(size)).eval())
     save(folder / "model", model)
@@ -82,7 +82,7 @@ def prepare(folder: Path, text: Path, size: str, n_tokens: int) -> int:
 
 
 def measure(folder: Path, shard_bytes: int, way: str, workers: Workers, n_threads: int) -> Measured:
-    """Embed the corpus once."""
+    """Embed the corpus once and return the speeds."""
     torch.set_num_threads(n_threads)
     timed = Timed(workers)
     with tempfile.TemporaryDirectory(dir=folder) as out:
@@ -101,7 +101,7 @@ def measure(folder: Path, shard_bytes: int, way: str, workers: Workers, n_thread
 
 
 def main() -> None:
-    """Measure every way in turns."""
+    """Measure all kinds and numbers of workers in turns."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--text", type=Path, default=TEXT)
     parser.add_argument("--tokens", type=int, default=200_000)

@@ -1,9 +1,9 @@
-"""What the English model's card says: perplexity, probes, the demo, sizes and the time to open it.
+"""Measure the English model for its card: perplexity, probes, demo, sizes and the time to open it.
 
     python -m benchmarks.english_card MODEL DATA --json docs/models/english/card.json [NAME...]
 
 In: a model folder and the folder of texts and task data that docs/data.md describes. Out: a JSON
-file with each command and what it printed. What the file has of the same model is not done again.
+file with the results. Measurements of the same model that the file already has are skipped.
 """
 
 import argparse
@@ -32,7 +32,7 @@ print(time.perf_counter() - start)
 
 
 def main() -> None:
-    """Measure what is missing."""
+    """Run the measurements that the file does not have yet."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("model")
     parser.add_argument("data", type=Path)
@@ -40,7 +40,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path, required=True)
     options = parser.parse_intermixed_args()
     info = run_elmo("info", options.model)
-    del info["path"]  # of this machine
+    del info["path"]  # specific to this machine
     card: dict[str, Any] = {}
     if options.json.exists():
         card = json.loads(options.json.read_text())
@@ -55,7 +55,7 @@ def main() -> None:
 
 
 def all_measurements(model: str, data: Path) -> dict[str, Callable[[], dict[str, Any]]]:
-    """By name: what measures it."""
+    """The functions that run the measurements, by name."""
     ewt, glove = data / "pos/ud-ewt", data / "glove/glove.6B.100d.trimmed.txt.xz"
     trees = ("--train", f"{ewt}/train.conllu.xz", "--test", f"{ewt}/test.conllu.xz")
     senses = ("--semcor", f"{data}/wsd/semcor.jsonl.xz", "--sets", f"{data}/research-only/wsd-eval")
@@ -81,7 +81,7 @@ def all_measurements(model: str, data: Path) -> dict[str, Callable[[], dict[str,
 
 
 def run_elmo(*words: str) -> dict[str, Any]:
-    """What `elmo ... --json` prints."""
+    """Run `elmo ... --json` and parse its output."""
     command = (sys.executable, "-m", "elmo", *words, "--json")
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
     found: dict[str, Any] = json.loads(done.stdout)
@@ -89,14 +89,14 @@ def run_elmo(*words: str) -> dict[str, Any]:
 
 
 def seconds_to_open(model: str) -> dict[str, Any]:
-    """Seconds from torch being imported to the first vector, each in a new process."""
+    """Seconds from after the import of torch to the first vector, each in a new process."""
     command = (sys.executable, "-c", START.format(model=model))
     seconds = [float(subprocess.check_output(command)) for _ in range(N_STARTS)]
     return {"seconds": seconds, "median": statistics.median(seconds)}
 
 
 def count_bows(model: str) -> dict[str, Any]:
-    """For each layer: how many of the demo's sentences have the nearest one of the same sense."""
+    """How many of the demo's sentences have a nearest neighbor of the same sense, by layer."""
     demo = runpy.run_path("examples/bow.py")
     texts = [(sense, text) for sense, texts in demo["SENTENCES"].items() for text in texts]
     elmo = Elmo.load(model)

@@ -1,8 +1,8 @@
-"""The training text of the English model: all documents that share no passage with test data.
+"""Build the training text of the English model: documents that share no passage with test data.
 
 In: the folder with the texts and the evaluation data. Out: a folder of `.txt.xz` files for
-`elmo pretrain --train`, and `excluded.json` with what was left out and why. A document (an
-article, a chapter) is left out where it shares a run of 13 words with an evaluation text, as
+`elmo pretrain --train`, and `excluded.json` with what was excluded and why. A document (an
+article, a chapter) is excluded if it shares a run of 13 words with an evaluation text, as
 `overlap.py` counts.
 
     python -m benchmarks.english_text DATA OUT
@@ -21,12 +21,12 @@ from tqdm import tqdm
 
 from benchmarks.overlap import evaluation_documents, shingles
 
-# Runs of words of the evaluation data and where they are from; forked processes share it.
+# Data sets by hashes of word runs of the evaluation data; shared by forked processes.
 known: dict[int, str] = {}
 
 
 def main() -> None:
-    """Read, filter, write."""
+    """Filter all training files, and write the report."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("data", type=Path)
     parser.add_argument("out", type=Path)
@@ -44,7 +44,7 @@ def main() -> None:
 
 
 def filter_file(path: Path, out: Path) -> dict[str, object]:
-    """Copy the documents of a file that share nothing with the evaluation data; count the rest."""
+    """Copy the documents that share nothing with the evaluation data; count the others."""
     n_documents = n_words = n_words_out = 0
     excluded: Counter[str] = Counter()
     with (
@@ -72,7 +72,7 @@ def filter_file(path: Path, out: Path) -> dict[str, object]:
 
 
 def documents(lines: Iterable[str]) -> Iterator[list[str]]:
-    """Paragraphs of each document; a blank line ends one."""
+    """The paragraphs of each document; a blank line ends a document."""
     document: list[str] = []
     for line in lines:
         if line.strip():
@@ -85,9 +85,10 @@ def documents(lines: Iterable[str]) -> Iterator[list[str]]:
 
 
 def evaluation_shingles(data: Path) -> dict[int, str]:
-    """Each run of words of development and test data, and the data set it is from.
+    """Data sets by hashes of all word runs of the development and test data.
 
-    What the held-out texts share with training documents is formulaic (census tables), and stays.
+    Held-out texts are not included: what training documents share with them is formulaic (census
+    tables).
     """
     found: dict[int, str] = {}
     for document in evaluation_documents(data):

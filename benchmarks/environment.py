@@ -1,4 +1,4 @@
-"""Where a number was measured: commit, CPU, threads, versions."""
+"""Describe where a number was measured: commit, CPU, threads, versions."""
 
 import platform
 import subprocess
@@ -24,7 +24,7 @@ def describe_environment() -> dict[str, Any]:
 
 @cache
 def _commit() -> str:
-    """The commit when this was first asked; with a plus sign if code differs from it."""
+    """The commit at the first call, with a plus sign if the code differs from it."""
     here = Path(__file__).parent
     head = subprocess.check_output(("git", "rev-parse", "--short=12", "HEAD"), cwd=here, text=True)
     changed = subprocess.call(("git", "diff", "--quiet", "HEAD", "--", "../src", "."), cwd=here)

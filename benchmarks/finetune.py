@@ -1,7 +1,7 @@
 """Perplexity before and after fine-tuning on task text, as in a table of the paper.
 
-Reads task text (SNLI, SQuAD questions and contexts, SST, WNUT) from a data folder, tunes a model on
-each training part for some epochs and measures it on the development part.
+Reads task text (SNLI, SQuAD questions and contexts, SST, WNUT) from a data folder, fine-tunes a
+model on each training part for some epochs and evaluates it on the development part.
 usage: python -m benchmarks.finetune MODEL --out FOLDER [--data FOLDER] [--kinds snli,sst]
            [--epochs 1]
 """
@@ -36,7 +36,7 @@ def read_sst(folder: Path, part: str) -> Iterator[str]:
 
 
 def read_wnut(folder: Path, part: str) -> Iterator[str]:
-    """Sentences of the first column."""
+    """Sentences, from the words in the first column."""
     text = (folder / "ner" / "wnut17" / f"{part}.conll").read_text()
     for sentence in text.split("\n\n"):
         yield " ".join(line.split("\t")[0] for line in sentence.splitlines())
@@ -62,7 +62,7 @@ def read_questions(folder: Path, part: str) -> Iterator[str]:
         yield from (question["question"].strip() for question in questions)
 
 
-# How each is read, and the paper's perplexities before and after one epoch.
+# The reader of each kind of text, and the paper's perplexities before and after one epoch.
 KINDS: dict[str, tuple[Callable[[Path, str], Iterator[str]], str]] = {
     "snli": (read_snli, "72.1 -> 16.8"),
     "squad-contexts": (read_contexts, "99.1 -> 43.5"),
@@ -74,7 +74,7 @@ LINES: dict[str, LineFormat] = {"sst": "tokens", "wnut": "tokens"}
 
 
 def write_lines(path: Path, lines: Iterable[str]) -> None:
-    """One text per line, each a document of its own; the same lines leave the file untouched."""
+    """Write one text per line, each a separate document; leave an identical file untouched."""
     text = "".join(f"{line}\n\n" for line in lines if line)
     path.parent.mkdir(parents=True, exist_ok=True)
     if not path.exists() or path.read_text() != text:
@@ -82,7 +82,7 @@ def write_lines(path: Path, lines: Iterable[str]) -> None:
 
 
 def tune(model: Path, kind: str, data: Path, out: Path, n_epochs: float) -> Finetuned | None:
-    """Tune a model on one kind of text."""
+    """Fine-tune a model on one kind of text; None if it was stopped."""
     read, _ = KINDS[kind]
     for part in ("train", "dev"):
         write_lines(out / "text" / f"{kind}-{part}.txt", read(data, part))
@@ -96,7 +96,7 @@ def tune(model: Path, kind: str, data: Path, out: Path, n_epochs: float) -> Fine
 
 
 def main() -> None:
-    """Tune on all kinds and print the table."""
+    """Fine-tune on all kinds of text and print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("model", type=Path)
     parser.add_argument("--out", type=Path, required=True)

@@ -1,8 +1,8 @@
-"""Speed on a GPU, which nobody has measured yet: `python -m benchmarks.gpu --json FILE`.
+"""Speed on a GPU, which has not been measured yet: `python -m benchmarks.gpu --json FILE`.
 
 Compares vectors with those of the CPU, then measures embedding and training steps at the released
-sizes, in float32, TF32 and bfloat16. Without a GPU it only counts the kernels of a step, by the
-CPU side of torch's profiler: as many as a GPU would have to launch.
+sizes, in float32, TF32 and bfloat16. Without a GPU it only counts the kernels that a GPU would have
+to launch in a step, with torch's CPU profiler.
 """
 
 import argparse
@@ -21,7 +21,7 @@ from elmo.network.bilm import BiLM
 from elmo.network.config import preset, tiny
 
 BATCH_SIZE, N_STEPS = 128, 30
-# What is no launch by itself: views, requests of memory, and what only calls others.
+# Operations that launch no kernel: views, allocations, and those that only call others.
 NO_LAUNCH = frozenset(
     f"aten::{name}"
     for name in re.findall(
@@ -34,9 +34,9 @@ NO_LAUNCH = frozenset(
 
 
 def count_launches(bilm: BiLM, n_steps: int, batch_size: int = 4) -> dict[str, int]:
-    """How often each operation that works on numbers is called over some steps of all layers.
+    """How often each operation that launches a kernel is called over some steps of all layers.
 
-    In float64, which the kernels for CPUs leave to the path that GPUs take.
+    Runs in float64, for which the CPU kernels fall back to the code path of GPUs.
     """
     bilm = bilm.double()
     n_tokens = n_steps * batch_size
@@ -51,7 +51,7 @@ def count_launches(bilm: BiLM, n_steps: int, batch_size: int = 4) -> dict[str, i
         for event in events:
             if event.name in NO_LAUNCH:
                 count(event.cpu_children)
-            elif event.name.startswith("aten::"):  # what it calls on a CPU is a part of it
+            elif event.name.startswith("aten::"):  # the operations it calls on a CPU are part of it
                 counts[event.name] = counts.get(event.name, 0) + 1
 
     count(event for event in profiler.events() if event.cpu_parent is None)
@@ -59,13 +59,13 @@ def count_launches(bilm: BiLM, n_steps: int, batch_size: int = 4) -> dict[str, i
 
 
 def launches_per_step(bilm: BiLM) -> float:
-    """Launches of one step of one layer of one direction."""
+    """Kernel launches per step, layer and direction."""
     few, more = (sum(count_launches(bilm, n_steps).values()) for n_steps in (10, 20))
     return (more - few) / 10 / bilm.config.lstm.n_layers / len(bilm.config.directions)
 
 
 def best_seconds(work: Callable[[], object], n_times: int = 5) -> float:
-    """The shortest run, with all work of the GPU done."""
+    """Seconds of the fastest run, until the GPU has finished all work."""
     seconds = []
     for _ in range(n_times + 1):  # the first one warms up
         torch.cuda.synchronize()
@@ -116,7 +116,7 @@ def measure(size: str) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Count, and measure where there is a GPU."""
+    """Count kernel launches, and measure speed if there is a GPU."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", type=Path)
     settings = parser.parse_args()

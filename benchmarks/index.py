@@ -1,10 +1,10 @@
-"""An index of a million words in context: how long it takes to build, how fast and well it finds.
+"""Build time, search time and recall of an index of a million words in context.
 
 usage: python -m benchmarks.index MODEL [--text GLOB] [--heldout FILE] [--words 1000000]
            [--queries 300] [--folder DIR] [--json FILE]
-Asks for words of held-out sentences, so that none of them is in the index. Recall is the share of
-the ten nearest of an exact search (the same index, everything compared) that are found. Memory is
-what the process allocates (Linux: RssAnon); mapped files come on top as far as there is room.
+Queries are words of held-out sentences, so that none of them is in the index. Recall is the share
+of the ten nearest neighbors of an exact search (the same index, all words compared) that are found.
+Memory is what the process allocates (Linux: RssAnon); mapped files use free memory in addition.
 """
 
 import argparse
@@ -35,7 +35,7 @@ Array = np.ndarray[Any, Any]
 
 
 class Memory:
-    """The most memory that this process allocates while it is watched."""
+    """The peak memory that this process allocates within the context."""
 
     def __enter__(self) -> "Memory":
         self.most_megabytes = 0.0
@@ -56,7 +56,7 @@ class Memory:
 
 
 class Text:
-    """Sentences of so many words, and when the last of them was taken."""
+    """Sentences with a total of `n_words` words, and the time when the last one was read."""
 
     def __init__(self, sentences: Iterable[Sequence[str]], n_words: int) -> None:
         self._sentences, self._n_words = sentences, n_words
@@ -80,7 +80,7 @@ class Query:
     layers: Array
 
     def nearest(self, index: WordIndex, *, any_word: bool) -> list[Neighbor]:
-        """Its neighbors, of any word or of its own."""
+        """The nearest occurrences of any word, or of the same word."""
         occurrence = self.occurrence
         return index.nearest(
             self.layers[:, occurrence.position],
@@ -91,7 +91,7 @@ class Query:
 
 
 def read_queries(elmo: Elmo, heldout: Path, n_sentences: int = 1000) -> list[Query]:
-    """Every word of letters of some held-out sentences, in a random order."""
+    """All alphabetic words of some held-out sentences, in random order."""
     sentences = list(Text(read_sentences([heldout]), 25 * n_sentences))
     queries = [
         Query(Occurrence(embedded.tokens, place), embedded.layers)
@@ -104,7 +104,7 @@ def read_queries(elmo: Elmo, heldout: Path, n_sentences: int = 1000) -> list[Que
 
 
 def by_frequency(queries: Sequence[Query], index: WordIndex, n: int) -> dict[str, list[Query]]:
-    """Queries for words that stand in the text seldom, often, and too often to compare all."""
+    """Queries by the frequency of their words; `frequent` ones are too many to compare all."""
     width = queries[0].layers.shape[-1]
     limits = {
         "rare": (K, 1000),
@@ -122,7 +122,7 @@ def by_frequency(queries: Sequence[Query], index: WordIndex, n: int) -> dict[str
 
 
 def milliseconds(ask: Callable[[Query], object], queries: Sequence[Query]) -> dict[str, float]:
-    """How long a question takes: the middle and the slowest of a hundred."""
+    """Median and 99th percentile of the time of a query."""
     spent = []
     for query in queries:
         started_at = time.perf_counter()
@@ -134,7 +134,7 @@ def milliseconds(ask: Callable[[Query], object], queries: Sequence[Query]) -> di
 def recall(
     queries: Sequence[Query], index: WordIndex, exact: WordIndex, *, any_word: bool
 ) -> float:
-    """The share of the exact search's neighbors that are found."""
+    """The share of the neighbors of an exact search that are found."""
     n_found = n_expected = 0
     for query in queries:
         expected = places(query.nearest(exact, any_word=any_word))
@@ -144,12 +144,12 @@ def recall(
 
 
 def places(neighbors: Sequence[Neighbor]) -> set[tuple[object, ...]]:
-    """Where neighbors stand."""
+    """The sentences and positions of neighbors."""
     return {(*n.occurrence.tokens, n.occurrence.position) for n in neighbors}
 
 
 def forget_files(folder: Path) -> None:
-    """Have the system forget what it holds of the files, as after a start of the machine."""
+    """Drop the files from the page cache, as after a reboot."""
     for path in folder.iterdir():
         with path.open("rb") as file:
             os.fsync(file.fileno())
@@ -157,7 +157,7 @@ def forget_files(folder: Path) -> None:
 
 
 def measure_build(elmo: Elmo, text: Text, folder: Path) -> dict[str, Any]:
-    """Build; seconds, memory, and megabytes on disk."""
+    """Build the index; return seconds, memory and megabytes on disk."""
     started_at = time.perf_counter()
     with Memory() as memory:
         index = build_index(elmo, text, folder)
@@ -183,7 +183,7 @@ def measure_build(elmo: Elmo, text: Text, folder: Path) -> dict[str, Any]:
 def measure_search(
     elmo: Elmo, folder: Path, all_queries: Sequence[Query], n: int
 ) -> Iterator[tuple[str, dict[str, float]]]:
-    """Time and recall of each kind of question."""
+    """Time and recall of each kind of query."""
     forget_files(folder)
     index = WordIndex(folder, elmo)
     queries = list(all_queries[N_WARM_UP : N_WARM_UP + n])
@@ -217,7 +217,7 @@ def _everything(elmo: Elmo, index: WordIndex, query: Query) -> object:
 
 
 def main() -> None:
-    """Measure."""
+    """Measure the build and the searches, and print the results."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("model", type=Path)
     parser.add_argument("--text", default=str(WIKI / "train-*.txt.xz"))

@@ -3,8 +3,8 @@
 usage: python -m benchmarks.index_graphs INDEX MODEL [--queries 300]
 INDEX is a folder of `elmo index`. Builds graphs of its top layer, searches for some of its own
 words, and prints CPU seconds (so it can run on a busy machine) and recall@10, before and after the
-results are ranked again by the exact vectors. Last, how many of the nearest words are the same word
-form, by its frequency.
+results are re-ranked by the exact vectors. Finally prints how many of the nearest words are the
+same word form, by its frequency.
 """
 
 import argparse
@@ -35,7 +35,7 @@ Array = np.ndarray[Any, Any]
 
 
 def nearest(vectors: Array, rows: Array, n: int) -> Array:
-    """The `n` rows nearest to each of some others, exactly: (Q, n)."""
+    """The `n` nearest other rows of each of `rows`, by exact search: (Q, n)."""
     table = torch.from_numpy(vectors)
     return torch.topk(table[rows] @ table.T, n + 1).indices[:, 1:].numpy()
 
@@ -62,7 +62,7 @@ def measure(graph: Index, vectors: Array, rows: Array, expected: Array, expansio
 
 
 def show_same_words(vectors: Array, word_of: Array, n_queries: int) -> None:
-    """How many of a word's nearest are the same word."""
+    """Print how many of a word's nearest neighbors are the same word, by frequency."""
     draw = np.random.default_rng(1)
     counts = np.bincount(word_of)[word_of]
     for least, most in pairwise(OFTEN):
@@ -76,7 +76,7 @@ def show_same_words(vectors: Array, word_of: Array, n_queries: int) -> None:
 
 
 def main() -> None:
-    """Measure."""
+    """Measure all graphs and print the results."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("index", type=Path)
     parser.add_argument("model", type=Path)

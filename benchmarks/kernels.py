@@ -1,8 +1,8 @@
-"""Speed of the kernels on one thread, by its processor time, which other work hardly disturbs.
+"""Speed of the kernels on one thread, in CPU time, which other processes hardly affect.
 
 Sections: `layers`, one biLSTM layer at the released sizes against PyTorch and its matrix product;
-`words`, the parts of the token layer; `bfloat16`, what weights in it gain; `training`, two layers
-with gradients; `builds`, embedding with a native build, the wheel's prebuilt one and none.
+`words`, the parts of the token layer; `bfloat16`, the speedup by bfloat16 weights; `training`, two
+layers with gradients; `builds`, embedding with a native build, the wheel's prebuilt one and none.
 usage: python -m benchmarks.kernels [--only SECTION ...] [--json FILE]
 """
 
@@ -27,11 +27,11 @@ from elmo.network import kernels
 from elmo.network.char_cnn import CharCNN, Highway
 from elmo.network.kernels import build
 from elmo.network.lstm import LstmLayer
-from elmo.network.lstm import _run_plain as run_plain  # what is measured against has no public name
+from elmo.network.lstm import _run_plain as run_plain  # the reference has no public name
 
 SIZES = {"small": (1024, 128), "medium": (2048, 256), "original": (4096, 512)}  # H, P
 N_TIMES = 5
-DISTINCT = 0.45  # of a training batch's tokens, as in real text
+DISTINCT = 0.45  # share of distinct words among a training batch's tokens, as in real text
 
 
 def best_seconds(work: Callable[[], object]) -> float:
@@ -45,7 +45,7 @@ def best_seconds(work: Callable[[], object]) -> float:
 
 
 def make_layers(dim: int, projection_dim: int) -> list[LstmLayer]:
-    """The same layer of both directions."""
+    """A layer of this size for each direction."""
     return [
         LstmLayer(
             input_dim=projection_dim,
@@ -65,7 +65,7 @@ def run(
     index: Sequence[Tensor | None],
     batch_sizes: list[int],
 ) -> list[Tensor]:
-    """The outputs of both directions."""
+    """The outputs of both directions, by the kernels or by PyTorch."""
     states = [layer.initial_state(batch_sizes[0]) for layer in layers]
     if is_fast:
         pairs = [(state.hidden, state.cell) for state in states]
@@ -78,7 +78,7 @@ def run(
 
 
 def measure_product() -> float:
-    """GFLOP/s of a large product."""
+    """GFLOP/s of a large matrix product."""
     left, right = torch.randn(2048, 1024), torch.randn(1024, 2048)
     return 2 * 2048 * 2048 * 1024 / best_seconds(lambda: left @ right) / 1e9
 
@@ -140,7 +140,7 @@ def measure_words() -> dict[str, Any]:
 
 
 def measure_bfloat16() -> dict[str, Any]:
-    """How many times as fast as float32 one layer is, by size and number of rows."""
+    """Speedup of one layer over float32, by size and number of rows."""
     found = {}
     for (name, (dim, projection_dim)), batch in itertools.product(SIZES.items(), (1, 16, 64)):
         n_steps = 25 if batch == 1 else 4
@@ -159,7 +159,7 @@ def measure_bfloat16() -> dict[str, Any]:
 
 
 def train_step(is_fast: bool, stack: Sequence[list[LstmLayer]], rows: Tensor, batch: int) -> None:
-    """Two layers, forward and backward."""
+    """Forward and backward pass of two layers."""
     n_tokens = int(len(rows) / DISTINCT)
     batch_sizes = [batch] * (n_tokens // batch)
     n_tokens = sum(batch_sizes)
@@ -189,7 +189,7 @@ def measure_training() -> dict[str, Any]:
 
 
 def measure_builds(n_rounds: int = 5) -> dict[str, Any]:
-    """Processor seconds of embedding with each library that a user may have."""
+    """CPU seconds of embedding with each kernel library that a user may have."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         bench = Bench(folder, TEXT, PEERS, n_rounds)
@@ -223,12 +223,12 @@ def measure_builds(n_rounds: int = 5) -> dict[str, Any]:
 
 
 def cpu_seconds(worker: Worker, is_cold: bool) -> float:
-    """Processor seconds of embedding all sentences."""
+    """CPU seconds of embedding all sentences."""
     return float(worker.run("embed", is_cold=is_cold)["cpu_seconds"])
 
 
 def install_as_wheel(folder: Path) -> Path:
-    """A copy of the package with the libraries that a wheel has."""
+    """Copy the package, and add the prebuilt libraries of a wheel."""
     shutil.copytree(ROOT / "src" / "elmo", folder / "elmo")
     prebuilt = folder / "elmo" / "network" / "kernels" / "prebuilt"
     prebuilt.mkdir()

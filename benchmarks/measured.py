@@ -1,7 +1,7 @@
-"""What benchmarks share: workers, rounds in turns, the conditions of a run, and its stored results.
+"""Helpers of the benchmarks: workers, rounds in turns, conditions of a run, stored results.
 
 A result file is a JSON object of sections. Each section is measured and stored by itself, with the
-conditions at that moment and the numbers of every round, so that an interrupted run is continued.
+conditions at that moment and the numbers of every round, so that an interrupted run can continue.
 """
 
 import datetime
@@ -26,7 +26,7 @@ Setting = str | int | bool | None
 
 
 class Worker:
-    """A process that runs a job when told to; see workers/protocol.py."""
+    """A process that runs jobs on request; see workers/protocol.py."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class Worker:
         )
 
     def run(self, job: str, **settings: Setting) -> dict[str, Any]:
-        """Run one job and give what it measured."""
+        """Run one job and return what it measured."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(json.dumps({"job": job, **settings}) + "\n")
@@ -56,7 +56,7 @@ class Worker:
         return answer
 
     def seconds(self, job: str, **settings: Setting) -> float:
-        """Run one job and give the time it took."""
+        """Run one job and return the time it took."""
         return float(self.run(job, **settings)["seconds"])
 
     def __enter__(self) -> "Worker":
@@ -78,7 +78,7 @@ def in_turns(jobs: Mapping[str, Job], n_rounds: int) -> dict[str, list[float]]:
 
 
 def conditions(**more: str | float) -> dict[str, Any]:
-    """What a number depends on besides the code that is measured."""
+    """The conditions of a measurement: environment, date, load and kernels."""
     return {
         **describe_environment(),
         "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC"),
@@ -90,19 +90,19 @@ def conditions(**more: str | float) -> dict[str, Any]:
 
 
 def busy_cores(seconds: float = 1.0) -> float | None:
-    """How many cores other work uses while this process sleeps; None where Linux does not say."""
+    """Number of cores that other processes use while this one sleeps; None without /proc/stat."""
     try:
         before = _processor_times()
         time.sleep(seconds)
         spent = [now - then for now, then in zip(_processor_times(), before, strict=True)]
     except OSError:
         return None
-    idle = spent[3] + spent[4]  # the latter waits for a disk
+    idle = spent[3] + spent[4]  # the latter is iowait
     return round((os.cpu_count() or 1) * (1 - idle / sum(spent)), 2)
 
 
 def _processor_times() -> list[int]:
-    """Of all cores: user, nice, system, idle, waiting, interrupts (2), taken by other machines."""
+    """Ticks of all cores: user, nice, system, idle, iowait, irq, softirq, steal."""
     first_line = Path("/proc/stat").read_text().split("\n", 1)[0]
     return [int(ticks) for ticks in first_line.split()[1:9]]
 
@@ -115,7 +115,7 @@ def version_in(python: Path, package: str) -> str:
 
 
 def store(path: Path | None, section: str, result: Mapping[str, Any]) -> None:
-    """Put one section into a result file; the others stay."""
+    """Write one section to a result file, keeping the others; without a file, print it."""
     if path is None:
         print(json.dumps({section: result}, indent=1))
         return
@@ -132,7 +132,7 @@ def load(path: Path) -> dict[str, Any]:
 
 
 class Rate:
-    """How much is done in a second, from the seconds of each round: the median and the best."""
+    """Median and best rate per second, from the seconds of each round."""
 
     def __init__(self, amount: float, seconds: list[float]) -> None:
         self.median = amount / median(seconds)

@@ -1,8 +1,8 @@
-"""How much of the evaluation data stands in the text of a biLM: runs of words that both have.
+"""Overlap of evaluation data with the training text of a biLM: runs of words that both contain.
 
 In: text files, the folder of data that docs/data.md describes. Out: a JSON file, and a table. A
 document of the data (an article, a tweet, a pair of sentences) overlaps if it shares a run of
-N_SHARED words with the text. `english_text.py` leaves such documents out of the text.
+N_SHARED words with the text. `english_text.py` excludes training documents with such runs.
 
     python -m benchmarks.overlap "text/*.txt.xz" DATA -m MODEL --json docs/benchmarks/overlap.json
 """
@@ -31,11 +31,11 @@ from elmo.tasks.coref.data import BEGIN
 from elmo.tasks.sentiment.data import read_tree
 from elmo.tasks.tagging.data import DOCUMENT_START
 
-# As GPT-3's filter (Brown et al. 2020, appendix C).
+# Like GPT-3's filter (Brown et al. 2020, appendix C).
 N_SHARED = 13
 WORD = re.compile(r"\w+")
 
-# Runs of words of the evaluation data; forked processes share them.
+# Hashes of word runs of the evaluation data; shared by forked processes.
 known: set[int] = set()
 
 
@@ -55,7 +55,7 @@ class Document:
 
 
 def main() -> None:
-    """Count, write, print."""
+    """Measure the overlap, write it as JSON, and print a table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("text", help="files of the biLM's training text, a pattern")
     parser.add_argument("data", type=Path)
@@ -71,7 +71,7 @@ def main() -> None:
 
 
 def measure(paths: list[Path], documents: list[Document], n_workers: int = 1) -> dict[str, Any]:
-    """What each part of each data set shares with the text of the files."""
+    """Count the overlap of each part of each data set with the text files."""
     known.update(each for document in documents for each in document.shingles())
     found: set[int] = set()
     n_words = 0
@@ -101,7 +101,7 @@ def measure(paths: list[Path], documents: list[Document], n_workers: int = 1) ->
 
 
 def overlap_table(measured: Mapping[str, Any]) -> list[str]:
-    """The counts in Markdown."""
+    """The counts as a Markdown table."""
     lines = [
         f"| data | documents | with {measured['n_shared']} words of the text | share of runs |",
         "|---|---|---|---|",
@@ -134,8 +134,8 @@ def shingles(text: str) -> Iterator[int]:
 def evaluation_documents(data: Path) -> Iterator[Document]:
     """The documents of all data sets of tasks and probes.
 
-    UD EWT has the sentences of PropBank EWT. Held-out texts of the biLM are other articles and
-    books by construction.
+    UD EWT is left out, as it has the sentences of PropBank EWT; so are the held-out texts of the
+    biLM, which are other articles and books by construction.
     """
     coref, research = data / "coref", data / "research-only"
     for part in ("train", "dev"):
@@ -181,7 +181,7 @@ def column_documents(
     column: int,
     number_documents: Callable[[Iterable[str]], Iterator[tuple[str, str]]],
 ) -> Iterator[Document]:
-    """The documents of a file in columns; runs of words cross the ends of sentences."""
+    """The documents of a file in columns; runs of words may cross sentence boundaries."""
     numbered = number_documents(read_lines(path))
     for name, lines in groupby(numbered, key=lambda each: each[0]):
         rows = (line.split() for _, line in lines)

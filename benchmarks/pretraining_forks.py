@@ -1,13 +1,13 @@
-"""Settings of a pre-training run that is under way, compared from one of its checkpoints.
+"""Compare settings for a pre-training run in progress, starting from its newest checkpoint.
 
     python -m benchmarks.pretraining_forks RUN --train "text/*.txt.xz" --heldout heldout.txt \\
         --cache cache --config configs/english.toml --json forks.json \\
         "optimizer.learning_rate=6e-3" "optimizer.learning_rate=3e-3"
 
 Each fork continues the run's newest checkpoint on the same text with other settings: `--stable`
-steps at the constant learning rate, then `--decay` steps while it falls to zero, which takes away
-what a lower rate gains by less noise alone. The run itself is not changed. Settings of a fork are
-separated by spaces. What is in the JSON file is not done again.
+steps at a constant learning rate, then `--decay` steps in which it decays to zero, so that a lower
+rate does not win merely because of less noise. The run itself is not changed. Settings of a fork
+are separated by spaces. Forks that are in the JSON file already are skipped.
 """
 
 import argparse

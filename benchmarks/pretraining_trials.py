@@ -1,14 +1,14 @@
-"""Settings of pre-training, compared at equal time: speed, and perplexity on held-out texts.
+"""Compare settings of pre-training at equal time: speed, and perplexity on held-out texts.
 
     python -m benchmarks.pretraining_trials --train "text/*.txt.xz" --cache cache --out trials \\
         --heldout wiki=wiki.txt --heldout books=books.txt --json trials.json [NAME...]
 
-A trial is `elmo pretrain --max-minutes 27` with all cores; nothing else may run meanwhile. What is
-in the JSON file is not done again, and a stopped trial resumes: the same command goes on.
+A trial is `elmo pretrain --max-minutes 27` with all cores; nothing else may run meanwhile. Trials
+that are in the JSON file already are skipped; the same command resumes a stopped trial.
 
     python -m benchmarks.pretraining_trials --json trials.json --table
 
-prints what the file holds as Markdown.
+prints the results in the file as a Markdown table.
 """
 
 import argparse
@@ -23,7 +23,7 @@ from benchmarks.measured import conditions, load, store
 from elmo.training.metrics import read_metrics
 
 CONFIG = Path("configs/trials/640-160.toml")
-# What all trials share beside their config. The last evaluation is of the whole held-out text.
+# Settings of all trials besides the config. The last evaluation is of the whole held-out text.
 COMMON = (
     *("train.dropout=0.0", "optimizer.decay=late", "vocabulary.max_size=40960"),
     "train.evaluate_every=100000",
@@ -48,13 +48,13 @@ TRIALS = {
         *MUON,
         *("model.lstm.dim=1024", "model.lstm.projection_dim=256"),
     ),
-    # At the end of a constant rate, against the falling one of the others.
+    # With a constant learning rate; the rate of the others decays.
     "Muon, averaged weights": (*MUON, "optimizer.decay=constant", "train.ema_decay=0.999"),
 }
 
 
 def main() -> None:
-    """Run what is not done yet."""
+    """Run the trials that are not done yet, or print the results."""
     options = _read_options()
     done = load(options.json) if options.json.exists() else {}
     if options.table:
@@ -115,7 +115,7 @@ def _elmo(arguments: Sequence[str]) -> str:
 
 
 def _print_table(done: dict[str, Any]) -> None:
-    """The best on the first text at the top."""
+    """Print the results, sorted by perplexity on the first text."""
     texts = list(next(iter(done.values()))["perplexity"])
     print(f"| trial | tokens/s | steps | tokens | {' | '.join(texts)} |")
     print("|---" * (4 + len(texts)) + "|")

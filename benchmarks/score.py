@@ -1,6 +1,7 @@
-"""Speed of scoring: the kernel that sums exponentials against PyTorch's blocks, in one run.
+"""Speed of scoring: the log-sum-exp kernel against PyTorch in blocks of words, in the same run.
 
-Both score the same sentences with the same model, in turns, by processor time, and must agree.
+Both score the same sentences with the same model, in turns. Stores CPU times and the largest
+difference of log-probabilities.
 usage: python -m benchmarks.score [--text FILE] [--sentences N] [--rounds N] [--json FILE]
 """
 
@@ -29,7 +30,7 @@ class InBlocks(FullSoftmax):
     """The same head without its kernel."""
 
     def log_probs_of(self, rows: Sequence[Tensor], ids: Tensor, n_skipped: int) -> None:
-        """Leave it to PyTorch."""
+        """Return None, so that PyTorch computes them."""
 
 
 def main() -> None:
@@ -69,7 +70,7 @@ def main() -> None:
 
 
 def seconds(scorer: Scorer, texts: list[list[list[str]]]) -> float:
-    """Processor time of this thread, or of all threads if there are several."""
+    """CPU time of this thread, or of all threads if there are several."""
     now = time.thread_time if torch.get_num_threads() == 1 else time.process_time
     started_at = now()
     for sentences in texts:

@@ -2,9 +2,9 @@
 
 usage: python -m benchmarks.serve MODEL [--only RUN ...] [--seconds 60] [--json FILE]
 One word in ten is new to the server. Stores requests, errors, tokens/s, p50 and p99 by size and by
-route, the server's memory every five seconds, how far results are from the library's, and the
-slowest response of /health beside the requests that take the server longest. 16 clients take ten
-times as long as 64, to see whether the memory grows.
+route, the server's memory every five seconds, the largest difference from the library's results,
+and the slowest response of /health during the requests that take the server longest. The run with
+16 clients is ten times as long as that with 64, to see whether memory grows.
 """
 
 import argparse
@@ -35,10 +35,10 @@ TEXT = (
     "state about national out known university united then made war river water music bow"
 )
 WORDS = TEXT.split()
-# How many sentences a request has, and how often such a request comes.
+# Number of sentences per request, and the share of such requests.
 SIZES = {"1 sentence": (1, 0.70), "8 sentences": (8, 0.25), "60 sentences": (60, 0.05)}
 KINDS = ("embed", "score", "substitutes")
-# Clients, how many times as long as the first run, and settings of the server.
+# Number of clients, duration relative to the first run, and settings of the server.
 RUNS: dict[str, tuple[int, float, *tuple[str, ...]]] = {
     "64 clients": (64, 1),
     "16 clients": (16, 10),
@@ -46,10 +46,10 @@ RUNS: dict[str, tuple[int, float, *tuple[str, ...]]] = {
     "64 clients, one sentence per batch": (64, 1 / 3, "limits.batch_tokens=1"),
 }
 TIMEOUT_SECONDS = 120
-MEMORY_SECONDS = 5  # from one look at the server's memory to the next
+MEMORY_SECONDS = 5  # between two readings of the server's memory
 NEW_WORDS = 0.1  # share of words that were never seen before
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
-# Accepted or refused, these take the server longest: text to split, JSON to write, items to check.
+# The slowest requests, accepted or rejected: text to split, JSON to encode, items to check.
 HARD_REQUESTS: dict[str, tuple[str, dict[str, Any]]] = {
     "900 kB of apostrophes": ("/api/embed", {"texts": ["'" * 900_000]}),
     "900 kB of exclamation marks": ("/api/embed", {"texts": ["!?" * 450_000]}),
@@ -65,7 +65,7 @@ HARD_REQUESTS: dict[str, tuple[str, dict[str, Any]]] = {
 
 @dataclass
 class Load:
-    """What one run saw."""
+    """The measurements of one run."""
 
     seconds: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     by_route: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
@@ -75,7 +75,7 @@ class Load:
     worst_difference: float = 0.0
 
     def summary(self, elapsed: float) -> dict[str, Any]:
-        """Numbers to print and to keep."""
+        """The numbers to store."""
         times = {
             size: {"n": len(found), **_percentiles(found)} for size, found in self.seconds.items()
         }
@@ -97,7 +97,7 @@ class Load:
 
 @dataclass(frozen=True)
 class Request:
-    """One request and what the library answers to it."""
+    """One request, with its size class and its number of tokens."""
 
     size: str
     path: str
@@ -130,7 +130,7 @@ def draw_sentence(rng: random.Random) -> list[str]:
 
 
 class Connection:
-    """HTTP/1.1 in as few lines as will do, so that the clients take little of the machine."""
+    """A minimal HTTP/1.1 client, so that the clients use little CPU time."""
 
     def __init__(self, port: int) -> None:
         self.port = port
@@ -143,7 +143,7 @@ class Connection:
         self.writer.close()
 
     async def ask(self, request: Request) -> tuple[int, bytes]:
-        """The status and the body of the answer."""
+        """Send a request; return the status and the body of the response."""
         body = json.dumps(request.body, separators=(",", ":")).encode()
         head = (
             f"POST {request.path} HTTP/1.1\r\nHost: localhost\r\nAccept: {request.accept}\r\n"
@@ -167,7 +167,7 @@ class Connection:
 
 @asynccontextmanager
 async def server(model: Path, *settings: str) -> AsyncIterator[int]:
-    """`elmo serve` in a process of its own on a free port, ended at the end."""
+    """Run `elmo serve` in its own process on a free port, within the context."""
     command = [sys.executable, "-m", "elmo", "serve", "-m", str(model), "--port", "0"]
     for setting in settings:
         command += ["--set", setting]
@@ -190,7 +190,7 @@ async def server(model: Path, *settings: str) -> AsyncIterator[int]:
 
 
 async def run_client(port: int, number: int, ends_at: float, load: Load, elmo: Elmo) -> None:
-    """Ask one thing after the other until time is over; check an answer now and then."""
+    """Send requests one by one until the time is over; check one response in a hundred."""
     rng = random.Random(number)
     async with Connection(port) as connection:
         while time.perf_counter() < ends_at:
@@ -210,7 +210,7 @@ async def run_client(port: int, number: int, ends_at: float, load: Load, elmo: E
 
 
 def compare(request: Request, content: bytes, elmo: Elmo) -> float:
-    """How far an answer is from the library's own."""
+    """The largest difference of a response from the library's result."""
     if request.path == "/api/embed":
         expected = np.concatenate([e.vectors(1) for e in elmo.embed_tokens(request.body["texts"])])
         return float(np.abs(np.load(io.BytesIO(content)) - expected).max())
@@ -228,7 +228,7 @@ def compare(request: Request, content: bytes, elmo: Elmo) -> float:
 
 
 async def watch_memory(port: int, load: Load) -> None:
-    """Note the server's memory every few seconds."""
+    """Record the server's memory every few seconds."""
     while True:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
@@ -243,7 +243,7 @@ async def watch_memory(port: int, load: Load) -> None:
 async def measure(
     model: Path, elmo: Elmo, n_clients: int, seconds: float, *settings: str
 ) -> dict[str, Any]:
-    """Load one server for so long."""
+    """Load one server for `seconds` and summarize the run."""
     load = Load()
     async with server(model, *settings) as port:
         started_at = time.perf_counter()
@@ -260,7 +260,7 @@ async def measure(
 
 
 async def measure_health(model: Path) -> dict[str, Any]:
-    """The slowest of many responses of /health, in ms, while one hard request runs."""
+    """The slowest of many responses of /health, in ms, during each of the hard requests."""
     results = {}
     async with server(model) as port:
         for name, (path, body) in HARD_REQUESTS.items():
@@ -290,7 +290,7 @@ async def _time_health(port: int) -> float:
 
 
 def _percentiles(seconds: list[float]) -> dict[str, float]:
-    """In milliseconds."""
+    """Median and 99th percentile in milliseconds."""
     if not seconds:
         return {}
     p50, p99 = np.percentile(np.array(seconds) * 1000, [50, 99])
@@ -298,7 +298,7 @@ def _percentiles(seconds: list[float]) -> dict[str, float]:
 
 
 def main() -> None:
-    """Run all and store it."""
+    """Run the chosen measurements and store each."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("model", type=Path)
     parser.add_argument("--only", nargs="+", choices=[*RUNS, "health"], default=[*RUNS, "health"])

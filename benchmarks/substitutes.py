@@ -21,7 +21,7 @@ from elmo.inference.occurrence import Occurrence
 from elmo.inference.scoring import combine, fit, predict
 from elmo.text import read_sentences
 
-# Words below this rank are function words and punctuation.
+# Words up to this rank are mostly function words and punctuation.
 FIRST_CONTENT_RANK = 200
 Rule = Callable[[list[Tensor]], Tensor]
 RULES: dict[str, Rule] = {
@@ -58,7 +58,7 @@ def main() -> None:
 
 
 def choose(elmo: Elmo, text: Path, n_words: int) -> list[Occurrence]:
-    """One content word of each of some sentences, drawn with a fixed seed."""
+    """One content word from each of up to `n_words` sentences, drawn with a fixed seed."""
     assert elmo.model.vocabulary is not None
     sentences = [tokens for tokens in read_sentences([text]) if 6 <= len(tokens) <= 40]
     generator = random.Random(1)
@@ -99,7 +99,7 @@ def _ranks(scores: Tensor, true: Tensor) -> Iterator[int]:
 
 
 def summarize(ranks: "np.ndarray[tuple[int], np.dtype[np.int64]]") -> dict[str, float]:
-    """Median and recalls."""
+    """Median rank, recall@1 and recall@10."""
     return {
         "median_rank": float(np.median(ranks)),
         "recall@1": float((ranks <= 1).mean()),

@@ -1,6 +1,6 @@
 """Write stored results into the pages: `python -m benchmarks.tables`, at the end of `make bench`.
 
-The blocks of docs/benchmarks/*.json are made here, those of the English model's card in
+The blocks from docs/benchmarks/*.json are defined here, those of the English model's card in
 card_tables.py.
 """
 
@@ -59,7 +59,7 @@ def _describe(conditions: dict[str, Any]) -> str:
     )
 
 
-# Each row: what is done, the section, our job, AllenNLP's as used and at its best.
+# Each row: description, section, our job, AllenNLP's job as used and at its best.
 SPEEDS = (
     ("small, new words", "small", "ours, new words", "as used", "at best"),
     ("small, known words", "small", "ours, known words", "as used", "at best, known words"),
@@ -83,13 +83,13 @@ SPEEDS = (
 
 @block
 def conditions() -> str:
-    """What the embedding was measured on."""
+    """Conditions of the embedding benchmark."""
     return _describe(_embed("small")["environment"])
 
 
 @block
 def speed() -> str:
-    """Tokens per second beside AllenNLP."""
+    """Tokens per second next to AllenNLP."""
     header = ["tokens/s, median (best)", "this package", "AllenNLP as used", "ratio"]
     rows = [[*header, "AllenNLP at its best", "ratio"]]
     for work, name, ours, used, best in SPEEDS:
@@ -110,7 +110,7 @@ def speed() -> str:
 
 @block
 def batches() -> str:
-    """Which batch sizes of AllenNLP were tried."""
+    """Speed of AllenNLP with each batch size that was tried."""
     tried = []
     for name in ("small", "original"):
         section = _embed(name)
@@ -123,7 +123,7 @@ def batches() -> str:
 
 @block
 def sentences() -> str:
-    """What was embedded."""
+    """Numbers of sentences and tokens that were embedded."""
     small, single, original = (_embed(name) for name in ("small", "single", "original"))
     return (
         f"{small['n_sentences']} sentences ({small['n_tokens']:,} tokens, {small['n_words']:,} "
@@ -134,7 +134,7 @@ def sentences() -> str:
 
 @block
 def product() -> str:
-    """The share of the machine's limit."""
+    """Speed of the LSTM layers as a share of that of a large matrix product."""
     section = _embed("product")
     flops = section["flops"]
     layers, limit = (max(flops[name]) / 1e9 for name in ("layers", "product"))
@@ -149,7 +149,7 @@ def product() -> str:
 
 @block
 def start() -> str:
-    """Load and first vector."""
+    """Time from the import to the first vector."""
     seconds = {name: Rate(1, each) for name, each in _embed("start")["seconds"].items()}
     ours, theirs = 1 / seconds["ours"].median, 1 / seconds["as used"].median
     return (
@@ -160,7 +160,7 @@ def start() -> str:
 
 @block
 def memory() -> str:
-    """A long stream."""
+    """Memory while a long stream is embedded."""
     section = _embed("memory")
     sizes = section["megabytes"]
     return (
@@ -172,7 +172,7 @@ def memory() -> str:
 
 @block
 def cost() -> str:
-    """Three models on one and two threads."""
+    """Speed and memory of three models on one and two threads."""
     rows = [["model", "threads", "tokens/s, new words", "known words", "memory, MB"]]
     for name, each in _embed("cost").items():
         if name == "environment":
@@ -185,7 +185,7 @@ def cost() -> str:
 
 @block
 def growth() -> str:
-    """Microseconds per token."""
+    """Microseconds per token by corpus size, and by sentence length."""
     section = _embed("growth")
     tables = []
     for name, unit in (("by corpus size", "corpus"), ("by sentence length", "sentence")):
@@ -196,7 +196,7 @@ def growth() -> str:
 
 
 def _ratios() -> list[list[float]]:
-    """Of each row, how many times as fast as AllenNLP as used and at its best, by medians."""
+    """Speedup over AllenNLP as used and at its best, by medians, for each row of SPEEDS."""
     found = []
     for _, name, ours, used, best in SPEEDS:
         section = _embed(name)
@@ -207,7 +207,7 @@ def _ratios() -> list[list[float]]:
 
 @block
 def readme_speed() -> str:
-    """One sentence."""
+    """Speedups over AllenNLP in one sentence."""
     new, known, *_, original = _ratios()
     n_cores = _embed("small")["environment"]["n_cores"]
     return (
@@ -224,14 +224,14 @@ def _train(section: str) -> dict[str, Any]:
 
 
 def _training_rates() -> dict[str, Rate]:
-    """Tokens per second; the seconds of one token are what a rate is made of."""
+    """Tokens per second; `Rate` takes the seconds per token."""
     rates = _train("speed")["tokens_per_second"]
     return {name: Rate(1, [1 / rate for rate in each]) for name, each in rates.items()}
 
 
 @block
 def training() -> str:
-    """Beside AI2's trainer."""
+    """Speed of pre-training next to AI2's trainer."""
     rates = _training_rates()
     rows = [["", "tokens/s, median (best)", "ratio"]]
     ratio = rates["ours"].median / rates["bilm"].median
@@ -242,13 +242,13 @@ def training() -> str:
 
 @block
 def training_conditions() -> str:
-    """What the training was measured on."""
+    """Conditions of the training benchmark."""
     return _describe(_train("speed")["environment"])
 
 
 @block
 def training_parts() -> str:
-    """Where a step's time goes."""
+    """Time of the parts of a training step, and memory."""
     speed, memory = _train("speed"), _train("memory")
     parts = ", ".join(f"{name} {s:.2f} s" for name, s in speed["seconds_by_part"].items())
     sizes = memory["megabytes"]
@@ -261,13 +261,13 @@ def training_parts() -> str:
 
 @block
 def training_rate() -> str:
-    """For the table of machines."""
+    """Speed of pre-training, for the table of machines."""
     return f"{_training_rates()['ours'].median:,.0f}"
 
 
 @block
 def pretraining_forks() -> str:
-    """Learning rates from one checkpoint."""
+    """Perplexity by learning rate, continued from one checkpoint."""
     forks = load(RESULTS / "pretraining-forks.json")
     rows = []
     for sets, fork in forks.items():
@@ -279,7 +279,7 @@ def pretraining_forks() -> str:
 
 @block
 def pretraining_negatives() -> str:
-    """Numbers of negative samples from one checkpoint."""
+    """Perplexity by number of negative samples, continued from one checkpoint."""
     forks = load(RESULTS / "pretraining-negatives.json")
     rows = [
         [f"{int(sets.rpartition('=')[2]):,}", f"{fork['perplexity']['mean']:.1f}"]
@@ -304,7 +304,7 @@ def finetuning() -> str:
 
 @block
 def word_maps() -> str:
-    """Neighbors on maps, for the decisions."""
+    """Trustworthiness of word maps, for docs/decisions.md."""
     found = load(RESULTS / "word_maps.json")
     kept = ", ".join(
         f"{name} {each['trustworthiness']:.3f} ({each['seconds']:.0f} s)"
@@ -315,7 +315,7 @@ def word_maps() -> str:
 
 @block
 def scoring() -> str:
-    """The kernel of the softmax against PyTorch."""
+    """Speed of the softmax kernel against PyTorch."""
     sections = load(RESULTS / "score.json")
     ratios = {}
     for name in ("batches", "single"):
@@ -337,7 +337,7 @@ def _kernels(section: str) -> dict[str, Any]:
 
 
 def _by_size(cells: dict[str, str]) -> str:
-    """A table of cells named "size, rows": a line for each number of rows."""
+    """A table of cells named "size, rows", with a line for each number of rows."""
     sizes = list(dict.fromkeys(name.split(", ")[0] for name in cells))
     n_rows = list(dict.fromkeys(name.split(", ")[1] for name in cells))
     return table(["rows", *sizes], *([n, *(cells[f"{s}, {n}"] for s in sizes)] for n in n_rows))
@@ -345,13 +345,13 @@ def _by_size(cells: dict[str, str]) -> str:
 
 @block
 def kernels_conditions() -> str:
-    """What the kernels were measured on."""
+    """Conditions of the kernel benchmark."""
     return _describe(_kernels("layers")["environment"])
 
 
 @block
 def kernels_layers() -> str:
-    """One layer: GFLOP/s, share of the product, and against PyTorch."""
+    """One layer: GFLOP/s, share of a matrix product's speed, and speedup over PyTorch."""
     cells = {
         name: f"{each['kernel']:.0f} GFLOP/s, {each['kernel'] / each['product']:.0%}, "
         f"{each['kernel'] / each['torch']:.1f}x"
@@ -362,7 +362,7 @@ def kernels_layers() -> str:
 
 @block
 def kernels_words() -> str:
-    """Convolutions and highways."""
+    """Times of convolutions and highways, next to PyTorch."""
     rows = [["words", "convolutions, ms", "PyTorch's", "highway, ms", "PyTorch's"]]
     for n_words, each in _kernels("words")["milliseconds"].items():
         rows.append([n_words, *(f"{t:.1f}" for t in each.values())])
@@ -371,7 +371,7 @@ def kernels_words() -> str:
 
 @block
 def builds() -> str:
-    """A native build, the wheel's, none."""
+    """Speed with a native build, the wheel's prebuilt kernels, and none."""
     section = _kernels("builds")
     rows = [["kernels", "tokens per processor second, new words", "known words"]]
     for which, described in section["described"].items():
@@ -384,14 +384,14 @@ def builds() -> str:
 
 @block
 def bfloat16_speed() -> str:
-    """One layer against float32."""
+    """Speedup of one layer in bfloat16 over float32."""
     layers = _kernels("bfloat16")["layers"]
     return _by_size({name: f"{each['ratio']:.1f}x" for name, each in layers.items()})
 
 
 @block
 def bfloat16_embed() -> str:
-    """Embedding in bfloat16 over float32."""
+    """Speed of embedding in float32 and bfloat16."""
     section = _embed("bfloat16")
     rows = [["model", "words", "float32, tokens/s", "bfloat16", "ratio"]]
     for size in ("small", "original"):
@@ -406,7 +406,7 @@ def bfloat16_embed() -> str:
 
 @block
 def bfloat16_error() -> str:
-    """Vectors, perplexity and probes of the English model."""
+    """Vectors, perplexity and probes of the English model in float32 and bfloat16."""
     section = load(RESULTS / "bfloat16.json")["english"]
     rows = [["English model", "float32", "bfloat16"]]
     for layer, (mean, largest) in enumerate(
@@ -433,7 +433,7 @@ def _serve(section: str) -> dict[str, Any]:
 
 @block
 def serve_conditions() -> str:
-    """Where the server was loaded."""
+    """Conditions of the load test of the server."""
     return _describe(_serve("64 clients")["environment"])
 
 
@@ -458,7 +458,7 @@ def serve_load() -> str:
 
 @block
 def serve_routes() -> str:
-    """Latency by route at the two loads."""
+    """Latency by route with 16 and 64 clients."""
     names = ("16 clients", "64 clients")
     routes = [f"/api/{kind}" for kind in KINDS]
     rows = [["p50 / p99 ms", *(f"`{route}`" for route in routes)]]
@@ -470,7 +470,7 @@ def serve_routes() -> str:
 
 @block
 def serve_gain() -> str:
-    """What batching brings, the memory, and how exact the results are."""
+    """Speedup by batching, memory, and the largest difference from the library's results."""
     many = _serve("64 clients")
     alone, single = (
         many["tokens_per_second"] / _serve(name)["tokens_per_second"]
@@ -490,7 +490,7 @@ def serve_gain() -> str:
 
 @block
 def serve_health() -> str:
-    """The slowest response of /health beside each hard request."""
+    """The slowest response of /health during each hard request."""
     hard = {name: found for name, found in _serve("health").items() if name != "environment"}
     rows = [["request", "status", "seconds", "slowest `/health`, ms"]]
     for name, found in hard.items():
@@ -500,7 +500,7 @@ def serve_health() -> str:
 
 @block
 def scaling_conditions() -> str:
-    """Where workers were counted."""
+    """Conditions of the benchmark of workers."""
     found = load(RESULTS / "scaling.json")
     return f"{found['tokens']:,} tokens, {found['size']} model; {_describe(found['environment'])}"
 
@@ -522,7 +522,7 @@ def scaling() -> str:
     return table(["", "all", "writing", ""], *cells)
 
 
-# One billion words of English are so many tokens.
+# Number of tokens in one billion words of English.
 N_ESTIMATED = 1.17e9
 SHARD_BYTES = 128 * 2**20
 DOLLARS_PER_CORE_HOUR = 0.05
@@ -564,7 +564,7 @@ def _time(hours: float) -> str:
 
 
 def plot(path: Path) -> None:
-    """Speed over AllenNLP as bars, time per token as lines."""
+    """Plot the speedup over AllenNLP as bars, and the time per token as lines."""
     from matplotlib import pyplot
 
     figure, (left, right) = pyplot.subplots(1, 2, figsize=(11, 4), width_ratios=(3, 2))

@@ -30,13 +30,13 @@ class Paragraph:
     sentences: list[Span] = field(default_factory=list)
 
     def add(self, form: str, parts: list[str]) -> None:
-        """Append a word of one token or, if they spell it, several."""
+        """Append a word as its parts if they spell it, otherwise as one token."""
         for part in parts if "".join(parts) == form else [form]:
             self.tokens.append((len(self.text), len(self.text) + len(part)))
             self.text += part
 
     def penn_tokens(self) -> list[Span]:
-        """Its tokens with hyphenated words such as well-known as one, as in older treebanks."""
+        """The tokens, with hyphenated words such as well-known joined, as in older treebanks."""
         joined: list[Span] = []
         for start, end in self.tokens:
             around = self.text[start - 1 : start], self.text[end : end + 1]
@@ -151,7 +151,7 @@ def blingfire() -> Splitter:
 
 
 def uniseg() -> Splitter:
-    """The Unicode standard's breaks, in Python."""
+    """Word and sentence boundaries of the Unicode standard, in Python."""
     from itertools import pairwise
 
     from uniseg.sentencebreak import sentence_boundaries
@@ -186,7 +186,7 @@ def agreement(split: Splitter, paragraphs: list[Paragraph]) -> list[float]:
 
 
 def installed_megabytes(names: list[str]) -> float:
-    """Size of these packages' files."""
+    """Size of the files of these packages in megabytes."""
     files = [file for name in names for file in distribution(name).files or []]
     paths = [Path(str(file.locate())) for file in files]
     return sum(path.stat().st_size for path in paths if path.is_file()) / 1e6

@@ -1,8 +1,8 @@
-"""Speed of pre-training beside AI2's `bilm` trainer in one run: `make bench-train`.
+"""Speed of pre-training next to AI2's `bilm` trainer in the same run: `make bench-train`.
 
 Both train the small model (1024 cells, projection 128, 2048 filters, one highway) on the same
-sentences with the same vocabulary, batch (128 x 20), 8192 negatives and Adagrad, in turns. The
-memory is that of a process of its own that trains the same model. Every round is stored.
+sentences with the same vocabulary, batch (128 x 20), 8192 negatives and Adagrad, in turns. Memory
+is measured in a separate process that trains the same model. Every round is stored.
 usage: python -m benchmarks.train [--only SECTION ...] [--rounds N] [--text FILE] [--json FILE]
 """
 
@@ -23,7 +23,7 @@ from elmo.pretraining.config import read_config
 from elmo.pretraining.corpus import TokenCache, build_cache
 
 TEXT = ROOT.parent / "shared" / "data" / "wiki" / "train-00.txt.xz"
-# As the original was trained, but for the size.
+# The settings with which the original was trained, except for the size.
 AS_THE_PEER = (
     "stream.batch_size=128",
     "stream.bptt_length=20",
@@ -33,18 +33,18 @@ AS_THE_PEER = (
     "vocabulary.max_size=40000",
     "vocabulary.min_count=1",
 )
-N_LINES = 6000  # of the text: more words than the steps read
+N_LINES = 6000  # of the text, with more words than the steps read
 N_WARM_UP = 3
-N_STEPS = 12  # of ours in a round
-N_BATCHES = 8  # of the peer's in a round, of which the first three are not counted
+N_STEPS = 12  # our steps per round
+N_BATCHES = 8  # the peer's batches per round, of which the first three are not counted
 
 
 def write_for_peer(cache: TokenCache, folder: Path) -> None:
-    """Tokenized sentences and a vocabulary, as `bilm` reads them."""
+    """Write tokenized sentences and a vocabulary in the format of `bilm`."""
     with (folder / "sentences.txt").open("w", encoding="utf-8") as file:
         for number in range(cache.counts.n_sentences):
             words = cache.sentence(number)
-            # It splits on any space, so a token must have none.
+            # `bilm` splits on any whitespace, so a token must have none.
             if all(len(word.split()) == 1 for word in words):
                 file.write(" ".join(words) + "\n")
     settings = read_config("small", None, AS_THE_PEER).vocabulary
@@ -64,7 +64,7 @@ def rate_of_peer(python: Path, folder: Path) -> float:
 
 
 def measure_speed(folder: Path, cache: Path, python: Path, n_rounds: int) -> dict[str, Any]:
-    """Ours and the peer's, in turns; without the peer, ours alone."""
+    """Speed of this package and, if it is installed, of the peer, in turns."""
     with start_ours(cache) as ours:
         ours.run("train", n_steps=N_WARM_UP)
         steps: list[dict[str, Any]] = []
@@ -88,7 +88,7 @@ def measure_speed(folder: Path, cache: Path, python: Path, n_rounds: int) -> dic
 
 
 def measure_memory(cache: Path) -> dict[str, Any]:
-    """Of the whole process, along some steps."""
+    """Memory of the whole process over some steps."""
     n_moments, n_steps = 6, 6
     with start_ours(cache) as ours:
         found = ours.run("train_and_weigh", n_moments=n_moments, n_steps=n_steps)
@@ -100,7 +100,7 @@ def measure_memory(cache: Path) -> dict[str, Any]:
 
 
 def start_ours(cache: Path) -> Worker:
-    """This package's trainer in a process of its own."""
+    """A worker of this package's trainer."""
     return Worker(sys.executable, "elmo_trainer.py", cache, *AS_THE_PEER)
 
 

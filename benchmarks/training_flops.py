@@ -12,7 +12,7 @@ from elmo.network.config import PRESETS, BiLMConfig, preset
 # Distinct words among the tokens of a batch of real text, as measured for 64 x 48.
 DISTINCT_SHARE = 0.45
 N_NEGATIVES = 8192
-# AI2 says: 10 epochs of 768,648,884 tokens in about two weeks on three GTX 1080, whose float32
+# AI2 reports: 10 epochs of 768,648,884 tokens in about two weeks on three GTX 1080, whose float32
 # peak is 8.9 TFLOP/s each.
 ORIGINAL_TOKENS_PER_SECOND = 10 * 768_648_884 / (14 * 24 * 3600)
 ORIGINAL_PEAK = 3 * 8.9e12
@@ -27,7 +27,7 @@ def forward_operations(config: BiLMConfig) -> dict[str, float]:
     highways = cnn.n_highways * 2 * n_filters * 2 * n_filters
     layer = 2 * (2 * width) * 4 * lstm.dim + 2 * lstm.dim * width
     return {
-        # The convolutions are sums of table rows here, and hardly count.
+        # Our convolutions are sums of table rows, whose cost is negligible.
         "characters": DISTINCT_SHARE * (highways + 2 * n_filters * width),
         "LSTMs": 2 * lstm.n_layers * layer,
         "head": 2 * 2 * N_NEGATIVES * width,

@@ -1,8 +1,9 @@
-"""How well maps of words in context keep neighbors: PCA, t-SNE and, if installed, UMAP.
+"""How well maps of words in context preserve neighbors: PCA, t-SNE and, if installed, UMAP.
 
 usage: python -m benchmarks.word_maps [--rows 5000] [--model english] [--json FILE]
 Embeds every 50th sentence of WordNet's examples (top layer) and prints, for each projection to two
-dimensions, the CPU seconds and the trustworthiness: 1 if the ten neighbors on the map are so too.
+dimensions, the CPU seconds and the trustworthiness: 1 if the ten nearest words on the map are also
+nearest by their vectors.
 """
 
 import argparse
@@ -25,7 +26,7 @@ Array = NDArray[Any]
 
 
 def embed(model: str, n_rows: int) -> Array:
-    """The vectors of the first words, of length 1."""
+    """The vectors of the first `n_rows` words, scaled to length 1."""
     found = Elmo.load(model).stream_tokens(default_sentences()[::50])
     vectors = np.concatenate([embedded.vectors("top") for embedded in found])[:n_rows]
     scaled: Array = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)

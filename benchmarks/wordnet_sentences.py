@@ -1,8 +1,8 @@
-"""Make the example sentences that the package ships, from WordNet's glosses.
+"""Build the example sentences that the package ships, from WordNet's glosses.
 
 usage: python -m benchmarks.wordnet_sentences [/usr/share/wordnet]
-In: WordNet's database. Out: src/elmo/search/wordnet/sentences.txt.xz: an example a line, with the
-key of the sense that it shows, the position of the word that has it, and the tokens. Made from
+In: WordNet's database. Out: src/elmo/search/wordnet/sentences.txt.xz: one example per line, with
+the key of its sense, the position of the word that has the sense, and the tokens. Built from
 Debian's wordnet-base 1:3.0-37.
 """
 
@@ -19,14 +19,14 @@ from elmo.search.wordnet.database import DEBIAN_FOLDER, PARTS_OF_SPEECH, Synset,
 from elmo.search.wordnet.sentences import SENTENCES, SenseExample
 from elmo.text.tokenizer import tokenize
 
-FEWEST_TOKENS = 3  # two words say little of a sense
+FEWEST_TOKENS = 3  # two words say little about a sense
 MOST_TOKENS = 60
 
 _QUOTED = re.compile(r'"([^"]+)"')
-# What is no sentence of plain words: lists, formulas, dialogue, and quotes that were cut.
+# Matches quotes that are not plain sentences: lists, formulas, dialogue, and truncated quotes.
 _ODD = re.compile(r"[\[\]{}<>=|*_\\/]|\.\.\.|--|[^ -~]")
 
-# Endings, and what replaces them in the lemma.
+# Endings and their replacements in the lemma, by part of speech.
 RULES: dict[str, tuple[tuple[str, str], ...]] = {
     "n": (
         ("s", ""),
@@ -55,7 +55,7 @@ RULES: dict[str, tuple[tuple[str, str], ...]] = {
 
 @dataclass(frozen=True)
 class Morphology:
-    """Rules, and the exceptions to them."""
+    """Finds lemmas by WordNet's rules and the exceptions to them."""
 
     exceptions: dict[tuple[str, str], list[str]]  # lemmas by (word, part of speech)
 
@@ -70,7 +70,7 @@ class Morphology:
         return Morphology(exceptions)
 
     def lemmas(self, word: str, part_of_speech: str) -> set[str]:
-        """What a word may be a form of, itself included; in small letters."""
+        """The possible lemmas of a word, itself included, in lower case."""
         word = word.lower()
         found = {word, *self.exceptions.get((word, part_of_speech), ())}
         for ending, instead in RULES[part_of_speech]:
@@ -98,7 +98,7 @@ def examples_of(synset: Synset, morphology: Morphology) -> Iterator[SenseExample
 
 
 def make_examples(folder: Path) -> list[SenseExample]:
-    """The examples of all glosses, each once, by their senses' keys."""
+    """The distinct examples of all glosses, sorted by sense key."""
     morphology = Morphology.read(folder)
     found = {
         (example.key, " ".join(example.tokens)): example
@@ -109,7 +109,7 @@ def make_examples(folder: Path) -> list[SenseExample]:
 
 
 def write_examples(path: Path, examples: Iterable[SenseExample]) -> None:
-    """Write examples, one a line, compressed."""
+    """Write examples to an .xz file, one per line."""
     lines = (
         f"{example.key}\t{example.position}\t{' '.join(example.tokens)}\n" for example in examples
     )

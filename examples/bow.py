@@ -57,14 +57,14 @@ def main(model: Elmo) -> None:
 
 
 def find_nearest(embedded: list[Embedded], layer: str | int) -> tuple[np.ndarray, np.ndarray]:
-    """Cosines of all pairs of sentences' bows, and the nearest other sentence of each."""
+    """Cosines of "bow" in all pairs of sentences, and the nearest other sentence of each."""
     similarity = cosines(bow_vectors(embedded, layer))
     np.fill_diagonal(similarity, -np.inf)  # a word is not its own neighbor
     return similarity, similarity.argmax(1)
 
 
 def count_same(senses: list[str], nearest: np.ndarray) -> int:
-    """How many sentences have the nearest one under the same heading."""
+    """How many sentences have a nearest neighbor under the same heading."""
     return sum(senses[i] == senses[k] for i, k in enumerate(nearest))
 
 

@@ -22,7 +22,7 @@ class Tagger(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.elmo = elmo.layer(n_outputs=1, dropout=0.5)  # frozen, but for the layer weights
+        self.elmo = elmo.layer(n_outputs=1, dropout=0.5)  # frozen, except for the layer weights
         self.lstm = nn.LSTM(self.elmo.output_dim, 32, batch_first=True, bidirectional=True)
         self.scores = nn.Linear(64, len(LABELS))
 

@@ -1,11 +1,11 @@
-"""Damage files of every format and open them: each must be accepted, or refused by an `ElmoError`.
+"""Damage files of every format and open them: each must be accepted or refused with an `ElmoError`.
 
     python -m tools.fuzz --seconds 300 --seed 7
 
-A case is a copy of a small valid input, in which one file is flipped, cut, overwritten or given
-extreme numbers. It is opened in a process of its own, with a time limit; a traceback, a crash, a
-hang or more than a gigabyte of memory is a finding, and its files are kept. Cases depend on the
-seed and their number alone.
+A case is a copy of a small valid input in which one file is damaged: bits are flipped, bytes are
+removed, overwritten or inserted, or a number becomes extreme. It is opened in a process of its own,
+with a time limit; a traceback, a crash, a hang or more than a gigabyte of memory is a finding, and
+its files are kept. A case depends only on the seed and its number.
 """
 
 import argparse
@@ -58,7 +58,7 @@ Opener = Callable[[Path], object]
 
 
 def write_inputs(folder: Path) -> dict[str, Opener]:
-    """A valid input of each format, in a folder of its name, and what opens it."""
+    """Write a valid input of each format to a folder of its name; return the openers by format."""
     weights = random_weights(TINY_OPTIONS, seed=1)
     bilm = build_bilm(TINY_OPTIONS, weights)
     vocabulary = Vocabulary.of_words(sorted(set(CORPUS.split())))
@@ -84,7 +84,7 @@ def write_inputs(folder: Path) -> dict[str, Opener]:
 
 
 def write_texts(folder: Path, elmo: Elmo) -> dict[str, Opener]:
-    """Inputs that are one file of text or of data, and what reads them."""
+    """Write inputs that are one file of text or data; return their openers by format."""
     import gzip
     import lzma
 
@@ -140,7 +140,7 @@ def read_parquet(path: Path, model: Path) -> None:
 
 
 def damage(content: bytes, draw: random.Random) -> bytes:
-    """Change the bytes of a file."""
+    """Damage the bytes of a file at random."""
     some = bytearray(content)
     how = draw.choice(["flip", "flip", "cut", "zero", "noise", "insert", "number", "empty"])
     place = draw.randrange(len(some) + 1)
@@ -167,7 +167,7 @@ def damage(content: bytes, draw: random.Random) -> bytes:
 
 
 def make_case(source: Path, case: Path, draw: random.Random) -> str:
-    """Copy an input and damage one of its files; gives the name of the file."""
+    """Copy an input and damage one of its files; return the name of the file."""
     shutil.copytree(source, case)
     files = sorted(path for path in case.rglob("*") if path.is_file())
     victim = draw.choice(files)
@@ -176,7 +176,7 @@ def make_case(source: Path, case: Path, draw: random.Random) -> str:
 
 
 def run_case(open_input: Opener, case: Path, log: Path) -> str:
-    """Open a damaged input in a process of its own: accepted, refused, or what went wrong."""
+    """Open an input in a process of its own; return accepted, refused, or what went wrong."""
     child = os.fork()
     if child == 0:
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
@@ -242,7 +242,7 @@ def fuzz(seed: int, seconds: float, n_cases: int | None, kept: Path) -> dict[str
 
 
 def main() -> None:
-    """Run, write the counts as JSON, and end with 1 if something was found."""
+    """Run, write the counts as JSON, and exit with 1 if something was found."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--seconds", type=float, default=300)
     parser.add_argument("--cases", type=int, help="at most so many")

@@ -3,12 +3,12 @@
     python -m tools.pack_checkpoint pack RUN FILE
     python -m tools.pack_checkpoint unpack FILE RUN
 
-A run of many hours may have to move to another machine, and its checkpoint takes
-fourteen bytes for each weight. A packed one resumes the same run at the same step and position in
-the text, but not bit for bit: weights are rounded to 127 levels per row, moving averages start
-again from the weights, Muon's momentum and AdamW's first moment of the output words from zero, and
-the second moment of an output word is one number. Averages are not stored in place of the weights:
-they are of earlier steps, and the run would be set back.
+A run of many hours may have to move to another machine, and its checkpoint takes fourteen bytes per
+weight. A packed one resumes the same run at the same step and position in the text, but not bit for
+bit: weights are rounded to 127 levels per row, moving averages restart from the weights, Muon's
+momentum and AdamW's first moment of the output words restart from zero, and the second moment of an
+output word is reduced to its mean. Averages are not stored in place of the weights: they lag behind
+the weights, so the run would be set back.
 In: the folder of a run. Out: a `.safetensors.xz` file, or such a folder.
 """
 
@@ -29,9 +29,9 @@ from elmo.training.run_folder import RunFolder
 
 RECORD = "run.json"
 MAX_LEVEL = 63
-AVERAGE = "average."  # begins the name of a moving average
-MIN_ROUNDED = 50_000  # numbers of a matrix; smaller ones are stored as they are
-# How a tensor is stored, as the end of its name.
+AVERAGE = "average."  # prefix of the name of a moving average
+MIN_ROUNDED = 50_000  # elements of a matrix; smaller ones are stored unchanged
+# Suffixes of names, which say how a tensor is stored.
 LEVELS, SCALE, ROW_MEAN, ZERO, WEIGHT = "|levels", "|scale", "|row-mean", "|zero", "|weight"
 
 
@@ -63,7 +63,7 @@ def pack(run: Path, file: Path) -> None:
 
 
 def unpack(file: Path, run: Path) -> None:
-    """Write a new folder of a run that resumes at the packed step."""
+    """Write a new run folder that resumes at the packed step."""
     folder = RunFolder(run)
     if folder.path.exists():
         raise SystemExit(f"{run}: already exists, expected the path of a new folder")
@@ -82,7 +82,7 @@ def unpack(file: Path, run: Path) -> None:
 
 
 def pack_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """What is stored of the tensors of a checkpoint."""
+    """Convert the tensors of a checkpoint to those that are stored."""
     stored: dict[str, Tensor] = {}
     for name, tensor in tensors.items():
         if name.startswith(AVERAGE):
@@ -103,7 +103,7 @@ def pack_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def unpack_tensors(stored: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The tensors of a checkpoint, some of them rounded."""
+    """Restore the tensors of a checkpoint, some of them rounded."""
     widths = {
         name.removesuffix(LEVELS): levels.shape[1]
         for name, levels in stored.items()

@@ -2,8 +2,8 @@
 
     python -m tools.soak --json docs/benchmarks/soak.json
 
-Each part is a set of tests, or a program with a time limit. Writes what each part ran and counted,
-and ends with 1 if something failed.
+Each part is a set of tests, or a program with a time limit. Writes the counts of each part, and
+exits with 1 if something failed.
 """
 
 import argparse
@@ -54,7 +54,7 @@ OUTCOMES = ("accepted", "refused", "traceback", "crash", "hang", "memory")
 
 
 def run_tests(paths: list[str]) -> dict[str, Any]:
-    """The counts of a run of pytest."""
+    """Run tests with pytest and return its counts."""
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
         words = [sys.executable, "-m", "pytest", "--quiet", f"--junitxml={report}", *paths]
@@ -65,7 +65,7 @@ def run_tests(paths: list[str]) -> dict[str, Any]:
 
 
 def run_fuzz(seconds: float) -> dict[str, Any]:
-    """The counts of damaged files by what became of them."""
+    """Run the fuzzer and return the counts of damaged files by outcome."""
     words = [sys.executable, "-m", "tools.fuzz", "--seconds", str(seconds)]
     words += ["--seed", str(int(time.time()))]
     done = subprocess.run(words, check=False, stdout=subprocess.PIPE, text=True)
@@ -78,7 +78,7 @@ def run_fuzz(seconds: float) -> dict[str, Any]:
 
 
 def run_load(seconds: float) -> dict[str, Any]:
-    """Requests of many clients to a server with the English model, compared with the library."""
+    """Load a server of the English model with many clients; compare results with the library."""
     path = Path(ENGLISH)
     found = asyncio.run(measure(path, Elmo.load(path), N_CLIENTS, seconds))
     kept = ("requests", "errors", "worst_difference", "memory_mb")
@@ -105,7 +105,7 @@ def describe(name: str, result: dict[str, Any]) -> str:
 
 
 def main() -> None:
-    """Run the parts, write the counts, and end with 1 if something failed."""
+    """Run the parts, write the counts, and exit with 1 if something failed."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument(
         "--seconds", type=float, default=240, help="of the load, and of the fuzzing"

@@ -83,7 +83,7 @@ def one_line_errors() -> Iterator[None]:
 
 
 def compare_data(folder: Path, *, is_written: bool) -> None:
-    """Print how the data differs from the recorded, or record it."""
+    """Print how the data differs from the recorded data, or record it."""
     from benchmarks.study.data import RECORD, describe_data, differences
     from elmo.files.atomic import write_json
 
@@ -113,7 +113,7 @@ def read_files(out: Path) -> list[Result]:
 
 
 def show(runs: list[Run], found: list[Result]) -> None:
-    """One line per run: its minutes, the minutes until its end, its tables."""
+    """Print one line per run: its minutes, the cumulative minutes, its tables."""
     total = 0.0
     done = {result["key"] for result in found}
     for run in runs:

@@ -28,7 +28,7 @@ from benchmarks.study.plan import STUDIED
 from elmo.files.text_files import read_raw_lines
 
 RECORD = Path(__file__).parents[2] / "docs" / "benchmarks" / "study-data.json"
-N_WORDS = 8  # that name a document without a name
+N_WORDS = 8  # first words, which identify a document without a name
 
 
 def describe_data(data: Path) -> dict[str, Any]:
@@ -50,7 +50,7 @@ def data_files() -> list[str]:
 
 
 def describe_splits(data: Path) -> dict[str, Any]:
-    """The documents of each part that we made."""
+    """The documents of each part of our own splits."""
     wikigold = list(
         column_documents("wikigold", "all", data / "ner/wikigold.conll", 0, article_starts)
     )
@@ -86,12 +86,12 @@ def describe_splits(data: Path) -> dict[str, Any]:
 
 
 def first_words(document: Document) -> str:
-    """The name of a document that has none."""
+    """The first words of a document, which identify it if it has no name."""
     return " ".join(document.texts[0].split()[:N_WORDS])
 
 
 def differences(found: Mapping[str, Any], recorded: Mapping[str, Any]) -> list[str]:
-    """What another copy of the data has otherwise."""
+    """Describe how the data differs from the recorded data, one line per difference."""
     lines = [
         f"{name}: {mine['lines']} lines with hash {mine['sha256'][:12]}, expected "
         f"{known['lines']} with {known['sha256'][:12]}"

@@ -1,6 +1,6 @@
 """Numbers that Peters et al. (2018) report (arXiv 1802.05365v2), for comparison."""
 
-# Table 1, test: baseline and with ELMo; relative error reductions are as printed there.
+# Table 1, test: baseline, with ELMo, and the relative error reduction as printed in the paper.
 TABLE_1 = {
     "squad": (81.1, 85.8, 24.9),
     "nli": (88.0, 88.7, 5.8),

@@ -19,7 +19,7 @@ from elmo.tasks.tagging.data import DOCUMENT_START
 
 N_FOLDS = 5
 SETS = {"train": TRAINING_SET, "dev": DEV_SET, "test": "TEST"}
-# What benchmarks/overlap.py found; it names the articles that stand in the biLM's text.
+# The output of benchmarks/overlap.py, which names the articles that occur in the biLM's text.
 OVERLAP = Path(__file__).parents[2] / "docs" / "benchmarks" / "overlap.json"
 
 
@@ -33,7 +33,7 @@ def wikigold_part(article: int, fold: int) -> str:
 
 
 def split_wikigold(source: Path, folder: Path) -> None:
-    """By articles: in each fold a fifth for testing, a tenth for development."""
+    """Split Wikigold by article: in each fold a fifth for testing, a tenth for development."""
     articles = [""]
     for line in read_lines(source):
         if line.startswith(DOCUMENT_START):
@@ -48,7 +48,7 @@ def split_wikigold(source: Path, folder: Path) -> None:
 
 
 def split_sick(source: Path, folder: Path) -> None:
-    """By its column, as in SemEval."""
+    """Split SICK by its column of sets, as in SemEval."""
     header, *rows = [*read_lines(source)] or [""]
     names = header.split("\t")
     if SET_COLUMN not in names:
@@ -63,9 +63,9 @@ def split_sick(source: Path, folder: Path) -> None:
 
 
 def split_squad(source: Path, folder: Path) -> None:
-    """Its development data by articles: every third for development, the others for testing.
+    """Split SQuAD's development data by article: every third for development, the rest for testing.
 
-    Articles of the biLM's training text are in neither.
+    Articles that occur in the biLM's training text are in neither.
     """
     try:
         published = json.loads("\n".join(read_lines(source)))
@@ -81,13 +81,13 @@ def split_squad(source: Path, folder: Path) -> None:
 def squad_parts(
     articles: Sequence[dict[str, Any]], known: Sequence[str]
 ) -> dict[str, list[dict[str, Any]]]:
-    """Articles for development and testing, without those that the biLM knows."""
+    """Articles for development and testing, without those in the biLM's training text."""
     parts = {"dev": articles[2::3], "test": [a for k, a in enumerate(articles) if k % 3 != 2]}
     return {part: [a for a in own if a["title"] not in known] for part, own in parts.items()}
 
 
 def known_articles(overlap: Path = OVERLAP) -> list[str]:
-    """The titles of SQuAD's development articles that stand in the biLM's training text."""
+    """The titles of SQuAD's development articles that occur in the biLM's training text."""
     if not overlap.exists():
         raise DataError(f"{overlap}: no such file; python -m benchmarks.overlap writes it")
     return list(json.loads(overlap.read_text())["parts"]["squad/dev"]["names"])
@@ -101,7 +101,7 @@ SPLITS = {
 
 
 def find_part(name: str, data: Path, made: Path) -> Path:
-    """The file of a part; parts of data that is one file are written once in a process."""
+    """The file of a part; parts of data published as one file are written once per process."""
     if (kind := name.partition("/")[0]) not in SPLITS:
         return data / name
     _make_parts(kind, data, made)

@@ -1,9 +1,9 @@
-"""The study as data: tasks, the settings tried for each, variants, and the runs of each table.
+"""The plan of the study: tasks, the settings tried for each, variants, and the runs of each table.
 
-A run goes on until patience ends it. With and without ELMo, the same settings of a task are tried
+A run continues until patience ends it. With and without ELMo, the same settings of a task are tried
 with seed 1; those with the best dev score are used for all other runs of that side. So the plan
-depends on what has been run: `make_runs` gets the settings that were chosen so far.
-Out: runs in the order in which they are made, the cheapest and most telling first.
+depends on finished runs: `make_runs` takes the settings that were chosen so far.
+Out: runs in the order of execution, the cheapest and most informative first.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,7 +16,7 @@ MAX_EPOCHS = 2000  # never reached: patience ends a run
 
 @dataclass(frozen=True)
 class StudiedTask:
-    """A task on its data here. Settings hold for the baseline too, those of ELMo aside."""
+    """A task and its data in this study. The baseline has the same settings, except ELMo's."""
 
     task: str
     title: str
@@ -26,20 +26,20 @@ class StudiedTask:
     sets: tuple[str, ...]
     patience: int
     minutes: float  # of a run with all training data
-    tried: tuple[tuple[str, ...], ...] = ((),)  # settings, of which dev data chooses
+    tried: tuple[tuple[str, ...], ...] = ((),)  # candidates; the best dev score decides
     plateau_patience: int | None = None  # epochs without improvement that halve the learning rate
     n_folds: int = 1  # of cross-validation; `{fold}` in the names of the data
-    also: tuple[str, ...] = ()  # further data to measure with
-    text: str | None = None  # its text, as benchmarks/finetune.py names it
+    also: tuple[str, ...] = ()  # further test data
+    text: str | None = None  # the name of its text in benchmarks/finetune.py
 
     @property
     def place(self) -> str:
-        """Where ELMo is, if nothing else is said."""
+        """Where ELMo is added by default."""
         return next(s for s in self.sets if s.startswith("elmo.place=")).removeprefix("elmo.place=")
 
     @property
     def folds(self) -> Sequence[int]:
-        """Their numbers."""
+        """The indices of the folds."""
         return range(self.n_folds)
 
 
@@ -52,13 +52,13 @@ class Variant:
     has_elmo: bool = True
     has_glove: bool = True
     is_tuned: bool = False  # the biLM has been fine-tuned on the task's text
-    weights: str | None = None  # the package's biLM as it was at this commit; absent: as it is
+    weights: str | None = None  # commit of an earlier biLM of the package; None: the study's biLM
     share: float = 1.0  # of the training data that the task has in this study
-    patience_times: int = 1  # epochs of little data are short
+    patience_times: int = 1  # factor of the patience, as epochs of little data are short
 
     @property
     def side(self) -> str:
-        """The variant of Table 1 whose settings it has."""
+        """The variant of Table 1 whose settings it uses."""
         return "elmo" if self.has_elmo else "baseline"
 
 
@@ -68,32 +68,32 @@ class Run:
 
     task: str
     variant: str
-    tried: int  # the number of the settings
+    tried: int  # index of the settings in `StudiedTask.tried`
     seed: int
     fold: int = 0
     tables: frozenset[str] = field(default=frozenset(), compare=False)
 
     @property
     def key(self) -> str:
-        """The name of its files."""
+        """The name of its files, without extension."""
         fold = f"-fold{self.fold}" if STUDIED[self.task].n_folds > 1 else ""
         return f"{self.task}-{self.variant}-{self.tried}-{self.seed}{fold}"
 
     def is_made_by(self, result: Mapping[str, Any]) -> bool:
-        """Whether a result is of this run with the settings that it has now."""
+        """Whether a result is of this run with its current settings."""
         is_of_plan = result["key"] == self.key and result.get("plan") == VERSION
         return is_of_plan and result["sets"] == list(self.sets)
 
     @property
     def minutes(self) -> float:
-        """About how long it takes; measuring the dev data is about a tenth of an epoch."""
+        """Estimated duration; evaluating the dev data takes about a tenth of an epoch."""
         variant = VARIANTS[self.variant]
         epoch = (variant.share + DEV_COST) / (1 + DEV_COST)
         return STUDIED[self.task].minutes * variant.patience_times * epoch
 
     @property
     def sets(self) -> list[str]:
-        """Settings over the task's defaults."""
+        """Settings that override the task's defaults."""
         studied, variant = STUDIED[self.task], VARIANTS[self.variant]
         times, plateau = variant.patience_times, studied.plateau_patience
         sets = [
@@ -210,7 +210,7 @@ VARIANTS = {
     "perplexity-76": Variant("ELMo of a biLM of perplexity 76.0", weights="b22039c"),
 }
 DEV_COST = 0.12
-# Parts of the training data, and how many times the patience: about as many steps as with all.
+# Shares of the training data, and factors of the patience: about as many steps as with all data.
 SHARES = {0.1: 10, 0.3: 3}
 for _share, _times in SHARES.items():
     _name = f"{round(100 * _share)}-percent"
@@ -221,7 +221,7 @@ for _share, _times in SHARES.items():
         f"elmo-{_name}": Variant(f"ELMo, {_share:.0%}", share=_share, patience_times=_times),
     }
 
-# The package's biLMs: the small ones of before, then the model that is studied.
+# The package's biLMs: earlier small ones, then the model that is studied.
 BILMS = ("perplexity-91", "perplexity-76", "elmo")
 PLACES = ("input", "both", "output")
 LAYER_CHOICES = ("baseline", "top", "lambda-1", "elmo")
@@ -233,7 +233,8 @@ SIDES = ("baseline", "elmo")
 QUICK, SLOW = ("ner", "sick", "wikigold", "nli", "sentiment"), ("srl", "ontogum")
 TABLE1_TASKS = (*QUICK, *SLOW, "squad")
 SEEDS = {task: (1, 2) if task == "squad" else (1, 2, 3) for task in TABLE1_TASKS}
-STUDIED_CLOSELY = ("ner", "sick")  # Tables 2 and 3, ablations, Figure 1: minutes a run, real tests
+# Tasks of Tables 2 and 3, ablations and Figure 1: runs take minutes, test sets are official.
+STUDIED_CLOSELY = ("ner", "sick")
 TUNED = ("ner", "sentiment")
 TABLES = {
     "table1": "Table 1: with and without ELMo",
@@ -254,12 +255,12 @@ Planned = tuple[str, str, str, int, int]  # table, task, variant, settings, seed
 
 
 def placed(task: str, place: str) -> str:
-    """The variant with ELMo at a place: for one place it is what the task has anyway."""
+    """The variant with ELMo at a place; `elmo` if it is the task's default place."""
     return "elmo" if STUDIED[task].place == place else f"at-{place}"
 
 
 def make_runs(choices: Choices) -> list[Run]:
-    """The runs whose settings are known, each once, with all tables that it is for."""
+    """The runs whose settings are known, each once, with all tables that use it."""
     tables: dict[tuple[str, str, int, int], set[str]] = {}
     for table, *which in _stages(choices):
         task, variant, tried, seed = which
@@ -272,7 +273,7 @@ def make_runs(choices: Choices) -> list[Run]:
 
 
 def _stages(choices: Choices) -> Iterator[Planned]:
-    """All runs of all tables."""
+    """All runs of all tables, in the order of execution."""
     yield from _tries(QUICK)
     yield from _stage("table1", QUICK, SIDES, choices, 2, 3)
     yield from _tries(SLOW)
@@ -306,7 +307,7 @@ def _stage(
 
 
 def _questions(choices: Choices, *seeds: int) -> Iterator[Planned]:
-    """Which layers, where, what each part adds, and with how much data."""
+    """The runs of Tables 2 and 3, the ablations and Figure 1."""
     for seed in seeds:
         for task in STUDIED_CLOSELY:
             places = [placed(task, place) for place in PLACES]

@@ -1,6 +1,6 @@
-"""Results as pictures.
+"""Plots of the results.
 
-In: `Results`. Out: PNG files in a folder; gives the names of those that there was something for.
+In: `Results`. Out: PNG files in a folder, and the names of the plots that have results.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,12 +24,12 @@ from benchmarks.study.results import Cell, Results
 
 mpl.use("agg")
 
-Series = Mapping[str, Sequence[Cell | None]]  # by their name, a cell for each group
+Series = Mapping[str, Sequence[Cell | None]]  # by name, one cell per group
 MIX_HEIGHT = 0.35
 
 
 def draw_all(results: Results, folder: Path) -> list[str]:
-    """Every picture that there are results for."""
+    """Draw every plot that has results; return their names."""
     folder.mkdir(parents=True, exist_ok=True)
     pictures = {
         "table1": _variants(results, TABLE1_TASKS, SIDES, SIDES),
@@ -49,7 +49,7 @@ def draw_all(results: Results, folder: Path) -> list[str]:
 def _variants(
     results: Results, tasks: Sequence[str], variants: Sequence[str], asked: Sequence[str]
 ) -> Figure | None:
-    """Scores of variants, for the tasks with a run of one that is asked for."""
+    """Plot scores of variants, for the tasks with a run of a variant in `asked`."""
     own = [task for task in tasks if any(results.cell(task, v) for v in asked)]
     series = {VARIANTS[v].title: [results.cell(task, v) for task in own] for v in variants}
     return _panels([STUDIED[task].title for task in own], series)
@@ -65,7 +65,7 @@ def _places(results: Results) -> Figure | None:
 
 
 def _panels(groups: Sequence[str], series: Series) -> Figure | None:
-    """A panel for each group, with its own scale; means with their spread."""
+    """Plot one panel per group with its own scale: means with their spread."""
     if not groups:
         return None
     names = list(series)

@@ -1,6 +1,6 @@
-"""docs/results.md and its pictures, from the files of runs.
+"""Write docs/results.md and its plots from the files of runs.
 
-In: a folder of results; findings.md, prose with places for numbers. Out: DOCS/results.md,
+In: a folder of results; findings.md, prose with placeholders for numbers. Out: DOCS/results.md,
 DOCS/results/*.png, and the files themselves in DOCS/results/runs, so that the same command with
 that folder writes the same page again.
 """
@@ -34,7 +34,7 @@ larger models, so compare the direction and size of gains, not scores.
 `python -m benchmarks.study report docs/results/runs` wrote this page from them. [Data](data.md)
 describes the data sets and how to repeat the study."""
 
-# What a reader should know besides the tables; {…} are numbers of the results.
+# Prose that accompanies the tables; {…} are placeholders for results.
 FINDINGS = Path(__file__).with_name("findings.md")
 NUMBER = re.compile(r"\{(\w+) ([\w-]+)(?: ([\w-]+))?(?: ([\w-]+))?\}")
 KINDS = ("test", "dev", "gain", "reduction")
@@ -89,7 +89,7 @@ SECTIONS: list[tuple[str, str, str | None, Callable[[Results], list[str]]]] = [
 
 
 def write_report(folder: Path, docs: Path, bilm_sha256: str) -> Path:
-    """Write the page and its pictures, of runs with one biLM; gives the page."""
+    """Write the page and its plots for runs with one biLM; return the path of the page."""
     from benchmarks.study.plots import draw_all
 
     results = Results.read(folder, bilm_sha256)
@@ -116,10 +116,10 @@ def write_report(folder: Path, docs: Path, bilm_sha256: str) -> Path:
 
 
 def fill_numbers(text: str, results: Results) -> str:
-    """Put results where the prose asks for them.
+    """Replace the placeholders of the prose with results.
 
-    {test TASK VARIANT} and {dev TASK VARIANT} are scores, {gain TASK VARIANT OTHER} and
-    {reduction TASK VARIANT OTHER} what a variant has over another, by default the baseline.
+    {test TASK VARIANT} and {dev TASK VARIANT} are scores; {gain TASK VARIANT OTHER} and
+    {reduction TASK VARIANT OTHER} compare a variant with another, by default the baseline.
     """
 
     def number(found: re.Match[str]) -> str:
@@ -142,7 +142,7 @@ def fill_numbers(text: str, results: Results) -> str:
 
 
 def overlap_section(results: Results, path: Path = OVERLAP) -> list[str]:
-    """What benchmarks/overlap.py found for the text of the results' biLM."""
+    """The output of benchmarks/overlap.py for the training text of the results' biLM."""
     measured = json.loads(path.read_text())
     if measured["bilm_sha256"] != results.bilm_sha256:
         return ["Not measured: `docs/benchmarks/overlap.json` is of the text of another biLM."]
@@ -160,7 +160,7 @@ def overlap_section(results: Results, path: Path = OVERLAP) -> list[str]:
 
 
 def keep_files(results: Results, folder: Path, kept: Path) -> None:
-    """Copy the files of results to where they are committed, and remove all others there."""
+    """Copy result files to the folder that is committed, and remove all others from it."""
     inner = folder / "runs" if (folder / "runs").is_dir() else folder
     kept.mkdir(parents=True, exist_ok=True)
     names = {f"{result['key']}.json" for result in (*results.runs, *results.tunings)}
@@ -174,7 +174,7 @@ def keep_files(results: Results, folder: Path, kept: Path) -> None:
 
 
 def _closing(results: Results, bilm_sha256: str) -> list[str]:
-    """Which biLM it was, and what is still to run."""
+    """The number of runs, the hash of the biLM, and the number of missing runs."""
     done = {run["key"] for run in results.runs}
     missing = [run.key for run in make_runs(results.choices()) if run.key not in done]
     hours = sum(run["seconds"] for run in results.runs) / 3600

@@ -24,19 +24,19 @@ Result = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Cell:
-    """A number over seeds."""
+    """The values of a score over seeds."""
 
     values: tuple[float, ...]
     is_converged: bool = True  # patience ended every run
 
     @property
     def mean(self) -> float:
-        """Over the seeds."""
+        """The mean over seeds."""
         return mean(self.values)
 
     @property
     def spread(self) -> float:
-        """Standard deviation; 0 of one seed."""
+        """The standard deviation over seeds; 0 for one seed."""
         return stdev(self.values) if len(self.values) > 1 else 0.0
 
     def __str__(self) -> str:
@@ -46,12 +46,12 @@ class Cell:
 
 @dataclass(frozen=True)
 class Difference:
-    """What one variant has over another, in pairs of the same seed."""
+    """The difference between two variants, in pairs of the same seed."""
 
     before: Cell
     after: Cell
     differences: tuple[float, ...]
-    p: float | None  # two-sided paired t-test; none: too few pairs
+    p: float | None  # two-sided paired t-test; None: too few pairs, or zero variance
 
     @property
     def gain(self) -> float:
@@ -60,7 +60,7 @@ class Difference:
 
     @property
     def reduction(self) -> float:
-        """By how many percent the error is less, the paper's relative error reduction."""
+        """The relative error reduction in percent, as in the paper."""
         return self._share_of_error(self.gain)
 
     @property
@@ -92,7 +92,7 @@ class Results:
 
     @staticmethod
     def read(folder: Path, bilm_sha256: str) -> "Results":
-        """Of a folder's files; those of a study's folder are in `runs`."""
+        """Read the files of a folder; those of a study's folder are in `runs`."""
         inner = folder / "runs" if (folder / "runs").is_dir() else folder
         found = [json.loads(path.read_text()) for path in sorted(inner.glob("*.json"))]
         kept = []
@@ -107,7 +107,7 @@ class Results:
         return Results(runs, [each for each in kept if "text" in each], bilm_sha256)
 
     def choices(self) -> dict[tuple[str, str], int]:
-        """The settings with the best dev score of seed 1, where all of a side have been run."""
+        """The settings with the best dev score of seed 1, for sides whose settings have all run."""
         chosen: dict[tuple[str, str], int] = {}
         for task, studied in STUDIED.items():
             for side in SIDES:
@@ -118,7 +118,7 @@ class Results:
         return chosen
 
     def dev_of_try(self, task: str, side: str, tried: int) -> float | None:
-        """The dev score of seed 1 with some settings, the mean over folds."""
+        """The mean dev score over folds of seed 1 with some settings; None if a fold is missing."""
         runs = [run for run in self._all(task, side) if run["tried"] == tried and run["seed"] == 1]
         if len({run["fold"] for run in runs}) < STUDIED[task].n_folds:
             return None
@@ -136,7 +136,7 @@ class Results:
         part: str = "test_scores",
         seeds: Container[int] | None = None,
     ) -> Cell | None:
-        """The metric of a task's variant by seed, the mean over folds; `scores` is of dev data."""
+        """The metric of a task's variant by seed, the mean over folds; `scores` are of dev data."""
         runs = [run for run in self.of(task, variant) if seeds is None or run["seed"] in seeds]
         scores = tuple(self._by_seed(task, variant, part, seeds).values())
         return Cell(scores, all(map(is_converged, runs))) if scores else None
@@ -144,7 +144,7 @@ class Results:
     def difference(
         self, task: str, before: str, after: str, part: str = "test_scores"
     ) -> Difference | None:
-        """Of two variants, for the seeds that both have.
+        """The difference between two variants, for the seeds that both have.
 
         Folds are averaged first: those of one seed, and one fold of several seeds, are not
         independent of each other.
@@ -164,7 +164,7 @@ class Results:
     def _by_seed(
         self, task: str, variant: str, part: str, seeds: Container[int] | None = None
     ) -> dict[int, float]:
-        """The mean over folds, of seeds of which all folds have been run."""
+        """The mean over folds, for seeds whose folds have all been run."""
         scores: dict[int, list[float]] = {}
         for run in self.of(task, variant):
             if seeds is None or run["seed"] in seeds:
@@ -173,11 +173,11 @@ class Results:
         return {seed: mean(each) for seed, each in scores.items() if len(each) == n_folds}
 
     def metric(self, task: str) -> str:
-        """By its name."""
+        """The name of a task's metric; empty if it has no runs."""
         return next((str(run["metric"]) for run in self.runs if run["studied"] == task), "")
 
     def tuning(self, text: str) -> Result | None:
-        """How the biLM was tuned on a text."""
+        """The result of fine-tuning the biLM on a text."""
         return next((each for each in self.tunings if each["text"] == text), None)
 
     def _all(self, task: str, variant: str) -> list[Result]:
@@ -186,13 +186,13 @@ class Results:
 
 
 def is_converged(run: Result) -> bool:
-    """Whether patience ended a run: it was not best in its last epoch."""
+    """Whether patience ended a run: its last `patience` epochs brought no improvement."""
     patience = run["settings"]["train"]["patience"]
     return bool(run["n_epochs"] - run["best_epoch"] >= patience)
 
 
 def _check_same_data(runs: Sequence[Result]) -> None:
-    """Refuse runs of one task and fold with different data, and different word vectors."""
+    """Reject runs of one task and fold with different data, and different word vectors."""
     known: dict[tuple[str, str], tuple[str, str]] = {}
     for run in runs:
         for name, digest in run["data_sha256"].items():
@@ -206,11 +206,11 @@ def _check_same_data(runs: Sequence[Result]) -> None:
 
 
 def _problem(result: Result, bilm_sha256: str) -> str | None:
-    """Why a result is not one of the study as it is now, if so."""
+    """Why a result does not belong to the current study; None if it does."""
     is_run = "studied" in result
     if is_run and not is_planned(result):
         return "other settings"
-    # What has weights of its own says so in its variant's title.
+    # Variants with weights of their own say so in their titles.
     is_of_one_bilm = not is_run or _has_this_bilm(result["variant"])
     if is_of_one_bilm and result["started_from"] != bilm_sha256:
         return f"another biLM, {result['started_from'][:16]}"
@@ -218,7 +218,7 @@ def _problem(result: Result, bilm_sha256: str) -> str | None:
 
 
 def is_planned(result: Result) -> bool:
-    """Whether the run that a result says it is of has these settings now."""
+    """Whether a result has the current settings of the run that it names."""
     if result.get("studied") not in STUDIED or result["variant"] not in VARIANTS:
         return False
     tried = result.get("tried", 0)
@@ -229,5 +229,5 @@ def is_planned(result: Result) -> bool:
 
 
 def _has_this_bilm(variant: str) -> bool:
-    """Whether it has the study's biLM, as it is or tuned."""
+    """Whether a variant uses the study's biLM, as it is or fine-tuned."""
     return VARIANTS[variant].has_elmo and VARIANTS[variant].weights is None

@@ -1,11 +1,11 @@
-"""Run the plan of the study, one run after the other, by the function that `elmo train` calls.
+"""Run the plan of the study, one run after another, with the function that `elmo train` calls.
 
 In: a plan, the paths of data and vectors, a folder. Out: `DIR/runs/KEY.json` for each finished run,
-with its scores, all its epochs, its settings and where it was run. The plan is made anew after each
-run, as the settings of later runs depend on the dev scores of earlier ones. A run with such a file,
-of the same settings and biLM, is not run again; a killed run resumes from its checkpoints in
+with its scores, all its epochs, its settings and its environment. The plan is rebuilt after each
+run, as the settings of later runs depend on the dev scores of earlier ones. A run that has such a
+file with the same settings, data and biLM is skipped; a killed run resumes from its checkpoints in
 `DIR/work/KEY`. The biLM's layers are cached in `DIR/cache`. Several processes may work on one
-folder, each on other runs.
+folder, each on different runs.
 """
 
 import hashlib
@@ -50,7 +50,7 @@ from elmo.tasks.config import read_config
 from elmo.tasks.saved import open_task
 from elmo.tasks.train import train_task
 
-TUNED_EPOCHS = 1.0  # as the paper
+TUNED_EPOCHS = 1.0  # as in the paper
 # An exception in a destructor is lost, so the signal is repeated.
 SECONDS_BETWEEN_SIGNALS = 60.0
 
@@ -64,7 +64,7 @@ class StudyPaths:
     data: Path
     out: Path
     glove: Path
-    bilm: Path | None = None  # absent: the package's own model
+    bilm: Path | None = None  # None: the package's own model
 
     @cached_property
     def bilm_sha256(self) -> str:
@@ -72,14 +72,14 @@ class StudyPaths:
         return hash_model(self.bilm)
 
     def find_bilm(self, variant: Variant) -> Path | None:
-        """The biLM of a variant, before any tuning; absent: the package's own model."""
+        """The biLM of a variant, before any tuning; None: the package's own model."""
         if variant.weights is None:
             return self.bilm
         with self.claim(f"bilm-{variant.weights}", wait=True):
             return find_weights(variant.weights, self.out / "bilms")
 
     def started_from(self, variant: Variant) -> str | None:
-        """The hash of that biLM."""
+        """The hash of a variant's biLM, before any tuning; None without ELMo."""
         if not variant.has_elmo:
             return None
         if variant.weights is None:
@@ -99,7 +99,7 @@ class StudyPaths:
         return {part: _hash_file(path) for part, path in files.items()}
 
     def choices(self) -> Choices:
-        """The settings that the runs made so far have chosen."""
+        """The settings chosen by the dev scores of finished runs."""
         return Results.read(self.out, self.bilm_sha256).choices()
 
     def result(self, key: str) -> Path:
@@ -116,7 +116,7 @@ class StudyPaths:
         return bool(has_bilm and has_data)
 
     def has_tuned(self, key: str) -> bool:
-        """Whether the result of tuning this biLM on a text is there."""
+        """Whether there is a result of fine-tuning the study's biLM on a text."""
         found = self._read(key)
         return found is not None and found["started_from"] == self.bilm_sha256
 
@@ -132,7 +132,7 @@ class StudyPaths:
 
     @contextmanager
     def claim(self, key: str, *, wait: bool = False) -> Iterator[bool]:
-        """Lock a run; False if another process has it."""
+        """Lock a run; yields False if another process holds the lock."""
         path = self.out / "locks" / key
         path.parent.mkdir(parents=True, exist_ok=True)
         with ExitStack() as stack:
@@ -156,7 +156,7 @@ def hash_model(path: Path | None) -> str:
 
 
 class Stopped(KeyboardInterrupt):
-    """A signal or the end of `--max-minutes`."""
+    """Raised at a signal, and at the end of `--max-minutes`."""
 
 
 Plan = Callable[[Choices], Sequence[Run]]
@@ -169,7 +169,7 @@ def run_all(
     studied: Mapping[str, StudiedTask] = STUDIED,
 ) -> list[str]:
     """Run what is not finished; returns the keys of failed runs."""
-    describe_environment()  # the commit is that of the code that was started
+    describe_environment()  # caches the commit of the code that was started
     failed: list[str] = []
     try:
         with _stopping(max_minutes):
@@ -183,7 +183,7 @@ def run_all(
 def _run_next(
     runs: Sequence[Run], paths: StudyPaths, studied: Mapping[str, StudiedTask], failed: list[str]
 ) -> bool:
-    """Make the first run that is neither finished nor begun by another process, if there is one."""
+    """Execute the first run that is neither done, failed nor claimed by another process, if any."""
     for run in runs:
         with paths.claim(run.key) as is_ours:
             if not is_ours or run.key in failed or paths.has(run, studied[run.task]):
@@ -241,7 +241,7 @@ def make(run: Run, paths: StudyPaths, studied: StudiedTask) -> None:
 
 
 def tune(studied: StudiedTask, paths: StudyPaths) -> Path:
-    """The biLM fine-tuned on a task's text; its perplexities are a result too."""
+    """The biLM fine-tuned on a task's text; its perplexities are written as a result."""
     from benchmarks.finetune import tune as tune_on
 
     assert studied.text is not None

@@ -1,7 +1,7 @@
-"""Results as the paper's tables, in Markdown, beside what the paper has.
+"""The results as the paper's tables, in Markdown, next to the paper's numbers.
 
-In: `Results`. Out: for each table its lines; a table of which nothing was run has none. Scores are
-of test data unless said otherwise.
+In: `Results`. Out: the lines of each table; a table without finished runs has none. Scores are of
+test data unless stated otherwise.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,7 +28,7 @@ NOTHING = "–"  # noqa: RUF001
 
 
 def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """A table, or nothing if it has no rows."""
+    """The lines of a table; empty if it has no rows."""
     if not rows:
         return []
     lines = [header, ["---"] * len(header), *rows]
@@ -36,7 +36,7 @@ def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def shown(cell: Cell | None) -> str:
-    """A cell, or that there is none."""
+    """A cell as text; a dash if there is none."""
     return NOTHING if cell is None else str(cell)
 
 
@@ -45,7 +45,7 @@ def gain_shown(difference: Difference | None) -> str:
     if difference is None:
         return NOTHING
     spread = f" ± {difference.spread:.2f}" if len(difference.differences) > 1 else ""
-    # z: what rounds to zero has no sign
+    # z: a value that rounds to zero has no minus sign
     return f"{difference.gain:+z.2f}{spread} / {difference.reduction:z.1f} %"
 
 
@@ -100,7 +100,7 @@ def _seeds_shown(task: str, difference: Difference | None) -> str:
 
 
 def summary(results: Results) -> list[str]:
-    """What holds and what does not, against the paper; of test data."""
+    """Error reductions compared with the paper, grouped by outcome, on test data."""
     groups: dict[str, list[str]] = {
         name: [] for name in ("reached", "alike", "less", "behind", "unclear")
     }
@@ -154,7 +154,7 @@ def not_converged(results: Results) -> list[str]:
 
 
 def further_data(results: Results) -> list[str]:
-    """Other data that the models of Table 1 were measured with."""
+    """Scores of the models of Table 1 on further test data."""
     rows = []
     for task in TABLE1_TASKS:
         for name in STUDIED[task].also:
@@ -169,7 +169,7 @@ def further_data(results: Results) -> list[str]:
 
 
 def table_2(results: Results) -> list[str]:
-    """Which layers."""
+    """Scores by choice of layers."""
     rows = []
     for task, studied in STUDIED.items():
         if any(results.cell(task, choice) for choice in LAYER_CHOICES[1:3]):  # others are Table 1's
@@ -180,7 +180,7 @@ def table_2(results: Results) -> list[str]:
 
 
 def table_3(results: Results) -> list[str]:
-    """Where ELMo stands."""
+    """Scores by position of ELMo."""
     rows = []
     for task, studied in STUDIED.items():
         variants = [placed(task, place) for place in PLACES]
@@ -197,7 +197,7 @@ def _theirs(scores: Mapping[str, float] | None, columns: Sequence[str]) -> list[
 
 
 def ablations(results: Results) -> list[str]:
-    """What ELMo is without its parts."""
+    """Scores with parts of ELMo removed or replaced."""
     tasks = [task for task in STUDIED if any(results.of(task, v) for v in ABLATIONS[2:])]
     rows = []
     for variant in ABLATIONS if tasks else ():
@@ -213,7 +213,7 @@ def of_share(kind: str, share: float) -> str:
 
 
 def shares_run(results: Results, task: str) -> list[float]:
-    """The shares of the training data that there are scores for."""
+    """The shares of the training data with finished runs; empty if it is only all data."""
     variants = {share: [of_share(side, share) for side in SIDES] for share in (*SHARES, 1.0)}
     found = [share for share, both in variants.items() if any(results.of(task, v) for v in both)]
     return found if found != [1.0] else []
@@ -242,7 +242,7 @@ def figure_1(results: Results) -> list[str]:
 
 
 def epochs_to_equal(results: Results) -> list[str]:
-    """In which epoch a run with ELMo is as good as the same seed's best without, on dev data."""
+    """The epoch in which ELMo reaches the best dev score of the same seed without ELMo."""
     rows = []
     for task in TABLE1_TASKS:
         baselines = {(run["seed"], run["fold"]): run for run in results.of(task, "baseline")}
@@ -280,7 +280,7 @@ def mixes(results: Results) -> list[tuple[str, list[float], float]]:
 
 
 def figure_2(results: Results) -> list[str]:
-    """Which layers tasks prefer."""
+    """Learned layer weights and gamma by task."""
     found = mixes(results)
     rows = [[name, *(f"{x:.2f}" for x in shares), f"{gamma:.2f}"] for name, shares, gamma in found]
     n_layers = len(found[0][1]) if found else 0
@@ -289,7 +289,7 @@ def figure_2(results: Results) -> list[str]:
 
 
 def finetuning(results: Results) -> list[str]:
-    """Perplexity of a task's text and its score, before and after tuning; all of the same seeds."""
+    """Perplexity of a task's text, and the task's score, before and after fine-tuning."""
     rows = []
     for task, studied in STUDIED.items():
         tuned = results.tuning(studied.text) if studied.text else None
@@ -317,7 +317,7 @@ def finetuning(results: Results) -> list[str]:
 
 
 def bilms(results: Results) -> list[str]:
-    """What earlier biLMs of the package bring, and each over the one before."""
+    """Gains with each biLM of the package, over no ELMo and over the biLM before it."""
     rows = []
     for task in TABLE1_TASKS:
         if not any(results.cell(task, variant) for variant in BILMS[:-1]):
@@ -339,7 +339,7 @@ def bilms(results: Results) -> list[str]:
 
 
 def settings_of_runs(results: Results) -> list[str]:
-    """What was run, and how long it took."""
+    """Data sizes, settings, patience and duration of the runs of Table 1."""
     rows = []
     for task in TABLE1_TASKS:
         runs = [run for side in SIDES for run in results.of(task, side)]

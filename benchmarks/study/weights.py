@@ -17,7 +17,7 @@ MODEL = "src/elmo/models/english"
 
 
 def find_weights(commit: str, folder: Path, repository: Path = REPOSITORY) -> Path:
-    """The model of a commit, in a folder of that name; it is made if it is not there."""
+    """The model of a commit, in a folder of that name, which is created if it does not exist."""
     found = folder / commit
     if found.exists():
         return found

@@ -14,7 +14,7 @@ warnings.filterwarnings("ignore")
 
 
 class _Hollow(ModuleType):
-    """AllenNLP imports torchvision for its image models; ELMo needs none of it."""
+    """A stub of torchvision, which AllenNLP imports for its image models; ELMo does not use it."""
 
     __path__: list[str] = []  # noqa: RUF012 - a package to the import system
 
@@ -53,7 +53,7 @@ vocabulary = {word: k for k, word in enumerate(sorted({w for s in sentences for 
 
 @functools.cache
 def fill_cache() -> None:
-    """Compute the token vectors of all words, as with `vocab_to_cache`; number 0 is padding."""
+    """Compute the token vectors of all words, as with `vocab_to_cache`; index 0 is padding."""
     bilm.create_cached_cnn_embeddings(["", *vocabulary])
 
 
@@ -74,7 +74,7 @@ def embed(
     is_cached: bool = False,
     out: str | None = None,
 ) -> None:
-    """Embed all sentences and hold the arrays, as a user would."""
+    """Embed all sentences and keep the arrays, as a user would."""
     if is_cached:
         fill_cache()
     chosen = sentences[:n_sentences]

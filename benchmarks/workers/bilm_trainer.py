@@ -56,10 +56,10 @@ started_at = []
 
 
 class Timed(BidirectionalLMDataset):
-    """Notes when each batch is asked for."""
+    """Records when each batch is passed to the trainer."""
 
     def iter_batches(self, batch_size, num_steps):  # noqa: ANN001, ANN201 - as it calls them
-        """Batches, timed."""
+        """Yield batches, recording the time of each."""
         for batch in super().iter_batches(batch_size, num_steps):
             started_at.append(time.perf_counter())
             yield batch

@@ -1,6 +1,6 @@
 """This package's pre-training as a worker: `python elmo_trainer.py CACHE SETTING...`.
 
-CACHE is a folder that `build_cache` has made; SETTINGs are those of `elmo pretrain --set`.
+CACHE is a folder that `build_cache` has written; SETTINGs are those of `elmo pretrain --set`.
 """
 
 import sys
@@ -35,7 +35,7 @@ n_done = 0
 
 
 def watch(owner: object, method: str, part: str) -> None:
-    """Count the time of a method of one object."""
+    """Accumulate the time spent in a method of an object."""
     inner: Callable[..., Any] = getattr(owner, method)
 
     def timed(*positional: object, **named: object) -> object:
@@ -56,7 +56,7 @@ watch(learner._optimizer, "step", "optimizer")
 
 
 def train(n_steps: int) -> dict[str, Any]:
-    """Train some steps; tokens per second, and seconds of each part of a step."""
+    """Train `n_steps` steps; return tokens per second, and seconds of each part of a step."""
     global n_done
     seconds_by_part.clear()
     started_at = time.perf_counter()
@@ -71,7 +71,7 @@ def train(n_steps: int) -> dict[str, Any]:
 
 
 def train_and_weigh(n_moments: int, n_steps: int) -> dict[str, Any]:
-    """Memory of the process after every `n_steps` steps, and the highest."""
+    """Memory of the process after every `n_steps` steps, and its peak."""
     sizes = []
     for _ in range(n_moments):
         train(n_steps)

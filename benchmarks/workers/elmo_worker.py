@@ -19,7 +19,7 @@ elmo = Elmo.load(sys.argv[1], dtype=sys.argv[3] if len(sys.argv) > 3 else "float
 
 
 def read() -> Iterator[list[str]]:
-    """The sentences, one after the other: a list of them would count as memory of the model."""
+    """Yield the sentences one by one: a list would count as memory of the model."""
     with open(sys.argv[2], encoding="utf-8") as lines:
         for line in lines:
             yield line.split()
@@ -37,8 +37,8 @@ def embed(
     n_sentences: int | None = None,
     out: str | None = None,
 ) -> None:
-    """Embed all sentences and hold the arrays, as a user would."""
-    model = Elmo(elmo.model) if is_cold else elmo  # the same weights, no word remembered
+    """Embed all sentences and keep the arrays, as a user would."""
+    model = Elmo(elmo.model) if is_cold else elmo  # the same weights, an empty cache of words
     embedded = model.embed_tokens(sentences()[:n_sentences], batch_size=batch_size)
     if out:
         np.savez(out, *(each.layers for each in embedded))
@@ -52,24 +52,24 @@ def embed_singly(is_cold: bool = False) -> None:
 
 
 def describe() -> dict[str, Any]:
-    """Which kernels run."""
+    """Describe the kernels in use."""
     return {"kernels": kernels.describe()}
 
 
 def weigh() -> dict[str, Any]:
-    """The highest memory so far over the bare process."""
+    """Peak memory so far, above the bare process."""
     return {"bytes": peak_bytes() - bare_bytes}
 
 
 def multiply(size: int = 3072) -> dict[str, Any]:
-    """A large square product: what the machine can do, in operations a second."""
+    """FLOP/s of a large square matrix product, as the limit of the machine."""
     a, b = torch.randn(size, size), torch.randn(size, size)
     best = min(_timed(lambda: torch.mm(a, b)) for _ in range(5))
     return {"flops": 2 * size**3 / best}
 
 
 def recur(n_rows: int) -> dict[str, Any]:
-    """The LSTM layers alone, on warm words and sentences of one length."""
+    """FLOP/s of the LSTM layers alone, on cached words and sentences of equal length."""
     words = [word for sentence in sentences() for word in sentence]
     length = 30
     batch = [words[k * length : (k + 1) * length] for k in range(n_rows)]
@@ -80,13 +80,13 @@ def recur(n_rows: int) -> dict[str, Any]:
     n_tokens, n_words = sum(len(sentence) + 2 for sentence in batch), len(read[0])
     product = 4 * lstm.dim * lstm.projection_dim
     per_token = lstm.n_layers * (2 * product + lstm.dim * lstm.projection_dim)
-    # The first layer's input product is made once per distinct word, so that much is not done.
+    # The first layer's input product is computed only once per distinct word.
     n_multiplied = 2 * (n_tokens * per_token - (n_tokens - n_words) * product)
     return {"flops": 2 * n_multiplied / best, "written": 2 * 2 * n_tokens * per_token / best}
 
 
 def stream(n_tokens: int) -> dict[str, Any]:
-    """Embed a stream of so many tokens; memory over the bare process along the way."""
+    """Embed a stream of `n_tokens` tokens; return memory above the bare process over time."""
     endless = itertools.chain.from_iterable(read() for _ in itertools.repeat(None))
     most: list[int] = []
     n_read = 0

@@ -1,8 +1,8 @@
-"""What a worker of a benchmark is: a process that runs one job each time it is told to.
+"""The protocol of benchmark workers: processes that run one job per request.
 
 The benchmark writes a line of JSON, a job's name and settings; the worker answers with a line of
-JSON, the seconds it took and whatever else it measured. So two implementations run in environments
-of their own, in turns, on a machine that is not quiet.
+JSON, the seconds it took and whatever else it measured. So two implementations run in separate
+environments, in turns, which makes them comparable on a machine that is not idle.
 """
 
 import json
@@ -16,7 +16,7 @@ Job = Callable[..., dict[str, Any] | None]
 
 def serve(jobs: dict[str, Job]) -> None:
     """Answer jobs from standard input until it ends."""
-    answers, sys.stdout = sys.stdout, sys.stderr  # libraries print; the answers stay clean
+    answers, sys.stdout = sys.stdout, sys.stderr  # keeps what libraries print out of the answers
     for line in sys.stdin:
         job = json.loads(line)
         name = job.pop("job")
@@ -35,9 +35,9 @@ def resident_bytes() -> int:
 
 
 def peak_bytes() -> int:
-    """The most memory that this process has had in RAM.
+    """Peak memory of this process in RAM.
 
-    `getrusage` would count what the process that started this one had, too.
+    `getrusage` would include the peak of the process that started this one.
     """
     return _status_bytes("VmHWM")
 

@@ -1,8 +1,8 @@
 """The main interface: load a model, embed and score text.
 
-In: raw texts; token lists where a name says so. Out: `Embedded`: one vector per token and layer;
-`Scored`: one log-probability per token. The result for a sentence does not depend on its batch or
-on other texts.
+In: raw texts, or token lists where the name of a method or argument says so. Out: `Embedded`: one
+vector per token and layer; `Scored`: one log-probability per token. The result for a sentence does
+not depend on its batch or on other texts.
 """
 
 import copy
@@ -47,8 +47,8 @@ from elmo.text.lines import LineFormat, read_sentences
 State = Literal["fresh", "warm", "carry"]  # the initial state of each sentence
 ScoreState = Literal["fresh", "carry"]
 
-# A window of texts is sorted by length. All its vectors are in memory at once, so its size is in
-# bytes, and no more than sorting needs: windows twice as long are no faster.
+# Texts are sorted by length within a window. All vectors of a window are in memory together, so its
+# size is in bytes. It is no larger than sorting needs: windows twice as long are no faster.
 WINDOW_BYTES = 64 * 2**20
 WINDOW_TOKENS = 10_000
 CACHED_WORDS = 50_000
@@ -78,7 +78,7 @@ class Elmo:
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Caches stay behind: their locks cannot be copied, and they fill again.
+        # Caches are not pickled: their locks cannot be copied, and they refill.
         return _restore, (self.model, self.embedder.cache.n_words, self.name)
 
     @staticmethod
@@ -97,10 +97,10 @@ class Elmo:
         that docs/other-models.md lists, such as a weights.hdf5 with its options.json beside it.
 
         `softmax` and `vocabulary` are the official files for predicting words; a vocabulary alone
-        is for a checkpoint or a token cache without one beside it. `alignment` are files of
-        matrices by layer, such as `{1: "de_best_mapping.pth"}`, which map the vectors of that layer
-        into the space of another language.
-        `dtype="bfloat16"` stores the large matrices in half the memory, at some precision.
+        is for a checkpoint or a token cache without one beside it. `alignment` maps
+        layers to files of matrices, such as `{1: "de_best_mapping.pth"}`, which map the vectors of
+        that layer into the space of another language.
+        `dtype="bfloat16"` stores the large matrices in half the memory, at a loss of precision.
         `n_cached_words` is the size of the cache of token vectors.
         """
         words = None if vocabulary is None else Path(vocabulary)
@@ -133,11 +133,11 @@ class Elmo:
 
     @property
     def device(self) -> torch.device:
-        """Where the network runs."""
+        """The device of the network."""
         return next(self.bilm.parameters()).device
 
     def to(self, device: str | torch.device) -> "Elmo":
-        """Move the network to a device, such as "cuda"; results are NumPy arrays all the same."""
+        """Move the network to a device, such as "cuda"; results remain NumPy arrays."""
         try:
             self.bilm.to(torch.device(device))
             if self.model.head is not None:
@@ -151,7 +151,7 @@ class Elmo:
 
     @property
     def n_layers(self) -> int:
-        """The number of layers, with the token layer."""
+        """The number of layers, including the token layer."""
         return self.bilm.config.lstm.n_layers + 1
 
     @property
@@ -194,15 +194,15 @@ class Elmo:
         """Embed a text, or each text of a list, array, Series or generator.
 
         Tokenized sentences go to `embed_tokens`. A list that looks like the tokens of one sentence,
-        as `["I", "took", "a", "bow"]`, is refused, unless `single_words=True` says that texts may
-        be of one word each.
+        such as `["I", "took", "a", "bow"]`, is rejected unless `single_words=True` allows texts of
+        one word each.
 
-        The LSTM state of each sentence starts from zeros. `state="warm"`: it starts from the state
-        after an empty sentence, which is closer to training with carried state. `state="carry"`: it
-        starts from the state after the same row of the previous batch, as in bilm-tf and AllenNLP.
-        `batch_size` is then the number of sentences per batch, 32 by default, and must be that of
-        the original program to reproduce its vectors. With other states it is the largest number of
-        sentences per batch and does not change the vectors.
+        By default the LSTM state of each sentence starts from zeros. `state="warm"`: it starts from
+        the state after an empty sentence, which is closer to training with carried state.
+        `state="carry"`: it starts from the state after the same row of the previous batch, as in
+        bilm-tf and AllenNLP. `batch_size` is then the number of sentences per batch, 32 by default,
+        and must be that of the original program to reproduce its vectors. With other states it is
+        the maximum number of sentences per batch and does not change the vectors.
         """
         split = list(read_texts(texts, "embed_tokens"))
         if not single_words:
@@ -229,7 +229,7 @@ class Elmo:
         """Embed a tokenized sentence, or each of several; `state` as in `embed`.
 
         A list of strings is the tokens of one sentence, a list of lists is several sentences.
-        Tokens are taken as they are.
+        Tokens are used as given.
         """
         sentences, is_one = read_tokens(tokens, "embed")
         embedded = list(self._stream(sentences, state, batch_size))
@@ -265,7 +265,7 @@ class Elmo:
         batch_size: int | None,
         tokens_call: str | None = None,
     ) -> Iterator[Embedded]:
-        """Embed texts; with a `tokens_call`, a start that looks like tokens is refused."""
+        """Embed texts; with a `tokens_call`, reject a first window that looks like tokens."""
         if state not in ("fresh", "warm", "carry"):
             raise ConfigError(f"state {state!r} is unknown, expected 'fresh', 'warm' or 'carry'")
         if batch_size is not None and batch_size < 1:
@@ -275,7 +275,7 @@ class Elmo:
         n_truncated = 0
         split = self._windows(texts, tokens_call)
         arrays: Iterator[NDArray[np.float32]] = iter(())
-        if state == "carry":  # its batches do not end where a window or a text does
+        if state == "carry":  # its batches span windows and texts
             split, ahead = tee(split)
             arrays = self._embed_carrying(ahead, batch_size or CARRY_BATCH_SIZE)
         for window in split:
@@ -290,7 +290,7 @@ class Elmo:
     def _embed_carrying(
         self, texts: Iterable[list[SplitText]], batch_size: int
     ) -> Iterator[NDArray[np.float32]]:
-        """Each sentence from the state after the same row of the batch before."""
+        """Embed each sentence from the state after the same row of the previous batch."""
         carried = self.bilm.initial_state(0)
         sentences = (s.tokens for window in texts for text in window for s in text.sentences)
         for batch in windows(sentences, lambda _: 1, batch_size):
@@ -306,8 +306,8 @@ class Elmo:
     ) -> None:
         """Embed one sentence of any length into an array, a memory map or an HDF5 dataset.
 
-        `out` is (T, D) for one layer or mix, (K, T, D) for several. Other layers are never in
-        memory, except those of an aligned model.
+        `out` is (T, D) for one layer or mix, (K, T, D) for several. Layers are mixed
+        chunk by chunk and never all stored in full, except those of an aligned model.
         """
         check_tokens(tokens)
         weights = layer_weights(layers, self.n_layers)
@@ -318,7 +318,7 @@ class Elmo:
         def write(positions: slice, columns: slice, values: NDArray[Any]) -> None:
             out[..., positions, columns] = values[0] if len(out.shape) == 2 else values
 
-        if self.model.alignment:  # a matrix needs all dimensions of a layer at once
+        if self.model.alignment:  # a matrix needs all dimensions of a layer together
             [layers_of_all] = self.embedder.embed([tokens])
             mixed = np.tensordot(weights, layers_of_all, axes=1)
             write(slice(None), slice(None), mixed)
@@ -329,7 +329,7 @@ class Elmo:
 
     @cached_property
     def scorer(self) -> Scorer:
-        """Scores text; an error if the model has no softmax."""
+        """The scorer of this model; raises a CheckpointError if the model has no softmax."""
         return Scorer(self.embedder, self.model)
 
     @overload
@@ -348,9 +348,9 @@ class Elmo:
         state: ScoreState = "fresh",
         single_words: bool = False,
     ) -> Scored | list[Scored]:
-        """Log-probabilities of each word of a text, or of each text of a list as `embed` takes it.
+        """Log-probabilities of each word of a text, or of each text of an iterable as in `embed`.
 
-        `state="carry"`: each sentence starts from the LSTM state after the one before it, through
+        `state="carry"`: each sentence starts from the LSTM state after the previous one, across
         all texts, as in training on running text.
         """
         split = list(read_texts(texts, "score_tokens"))
@@ -381,8 +381,8 @@ class Elmo:
     ) -> list[Substitute]:
         """The words that fit a position of a sentence best, given all its other words.
 
-        The sentence is a text or its tokens; the position is that of a token. Without it, the word
-        of a text is between asterisks: "I took a *bow*.".
+        `sentence` is a text or its tokens, `position` the index of a token. Without a position, the
+        word is marked by asterisks in the text: "I took a *bow*.".
         """
         return self.scorer.substitutes([Occurrence.of(sentence, position)], k)[0]
 
@@ -424,10 +424,10 @@ class Elmo:
         exact: bool = False,
         lines: LineFormat = "paragraphs",
     ) -> WordIndex:
-        """An index of every word of some texts, for `neighbors`; in a folder, or a temporary one.
+        """Build an index of every word of texts, for `neighbors`, in `folder` or a temporary one.
 
-        A `Path` names a file, a folder or a glob of text files, whose lines are as `lines` says. A
-        large text gets a graph over `layers` to search by, unless it is to be `exact`.
+        A `Path` names a file, a folder or a glob of text files; `lines` is the format of their
+        lines. A large index gets a search graph over `layers`, unless `exact` is true.
         """
         if isinstance(texts, str):
             raise DataError(f"{texts[:40]!r} is a str, expected a list of texts, or a pathlib.Path")
@@ -446,9 +446,9 @@ class Elmo:
     def open_index(
         self, path: str | Path | None = None, *, lines: LineFormat = "paragraphs"
     ) -> Index:
-        """The index in a folder, or a temporary one of a text file.
+        """Open the index in a folder, or build a temporary one of a text file.
 
-        Without a path: WordNet's example sentences, which are in the package.
+        Without a path: WordNet's example sentences, which are included in the package.
         """
         return open_index(self, *([] if path is None else [path]), lines=lines)
 
@@ -462,10 +462,10 @@ class Elmo:
         layers: Layers = "top",
         any_word: bool = False,
     ) -> Neighbors:
-        """Where a text uses a word as this sentence does, and the nearest words without context.
+        """Find where a text uses a word like this sentence, and the nearest words without context.
 
-        The sentence and the position are as in `substitutes`. The text is an `index`, or WordNet's
-        examples. `any_word=True` searches all words, not only the same one.
+        `sentence` and `position` are as in `substitutes`. The text is that of `index`, by default
+        WordNet's examples. `any_word=True` searches all words, not only the same one.
         """
         return find_neighbors(
             self,
@@ -483,7 +483,7 @@ class Elmo:
     def _windows(
         self, texts: Iterable[SplitText], tokens_call: str | None
     ) -> Iterator[list[SplitText]]:
-        """As many texts as fit into a window; a first one that looks like tokens is refused."""
+        """Group texts into windows; reject a first window that looks like tokens."""
         token_bytes = max(self.n_layers * self.output_dim * 4, WINDOW_BYTES // WINDOW_TOKENS)
         for window in windows(
             texts,
@@ -496,7 +496,7 @@ class Elmo:
             yield window
 
     def _join(self, text: SplitText, arrays: list[NDArray[np.float32]]) -> Embedded:
-        """The sentences of a text as one result."""
+        """Join the arrays of a text's sentences into one result."""
         sentences = text.sentences
         ends = np.cumsum([0, *(len(sentence.tokens) for sentence in sentences)]).tolist()
         nothing = np.empty((self.n_layers, 0, self.output_dim), dtype=np.float32)

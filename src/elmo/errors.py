@@ -8,7 +8,7 @@ class ElmoError(Exception):
     """An error that a user can fix; the message says what was found and what was expected."""
 
     def __str__(self) -> str:
-        """The message in one line; those of other libraries, which it may quote, have several."""
+        """The message as one line; quoted messages of other libraries may have several."""
         return " ".join(super().__str__().splitlines())
 
 

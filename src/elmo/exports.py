@@ -1,7 +1,7 @@
-"""Names that a package exports, each imported at first use.
+"""Lazy exports of a package: each name is imported on first use.
 
-In: a package and the names of its modules. Out: its `__all__`, `__getattr__` and `__dir__`. So
-`import elmo` and `elmo --help` do not wait for torch.
+In: a package and the names of its modules. Out: its `__all__`, `__getattr__` and `__dir__`. This
+keeps `import elmo` and `elmo --help` from importing torch.
 """
 
 from collections.abc import Callable, Mapping
@@ -11,7 +11,7 @@ from importlib import import_module
 def lazy_exports(
     package: str, names: Mapping[str, str]
 ) -> tuple[list[str], Callable[[str], object], Callable[[], list[str]]]:
-    """`__all__`, `__getattr__` and `__dir__` for names separated by spaces, by module."""
+    """Return `__all__`, `__getattr__`, `__dir__`; `names` maps modules to space-separated names."""
     module_of = {name: module for module, listed in names.items() for name in listed.split()}
 
     def get(name: str) -> object:

@@ -1,10 +1,10 @@
 """Settings as frozen dataclasses: read, checked and written in one place.
 
 In: TOML written by people, JSON written by programs, or `name=value` from a command line.
-Out: a checked dataclass. All problems are reported at once, an unknown key with the nearest known
+Out: a checked dataclass. All problems are reported together, an unknown key with the nearest known
 one and a renamed key with its new name.
 
-A field's annotation declares what is allowed, and its help text:
+A field's annotation declares the allowed values and the help text:
 `batch_size: Annotated[PositiveInt, "sequences per step", Renamed("n_rows")] = 32`.
 """
 
@@ -38,14 +38,14 @@ Fraction = Annotated[float, Gt(0), Le(1)]
 Rate = Annotated[float, Ge(0), Lt(1)]  # of dropout or decay
 Filters = Annotated[tuple[tuple[PositiveInt, Dim], ...], MinLen(1)]
 
-# Constraints that are checked: the attribute that holds the bound, the comparison, its sign.
+# Supported constraints: the attribute that holds the bound, the comparison, its symbol.
 BOUNDS: dict[type, tuple[str, Callable[[Any, Any], bool], str]] = {
     Gt: ("gt", operator.gt, ">"),
     Ge: ("ge", operator.ge, ">="),
     Lt: ("lt", operator.lt, "<"),
     Le: ("le", operator.le, "<="),
 }
-MAX_INT = 10**9  # the upper bound of whole numbers that have no other
+MAX_INT = 10**9  # the upper bound of integers without an explicit one
 MAX_SHOWN = 80  # characters of a wrong value in a message
 
 
@@ -57,9 +57,9 @@ class Renamed:
 
 
 def checked(kind: type[Settings]) -> type[Settings]:
-    """Check every field against its annotation when an instance of the dataclass is made.
+    """Check every field against its annotation when an instance of the dataclass is created.
 
-    Stands below `@dataclass`. The class's own `__post_init__` runs after it, for conditions on
+    Apply it below `@dataclass`. The class's own `__post_init__` runs afterwards, for conditions on
     several fields.
     """
     check_more: Callable[[object], None] | None = getattr(kind, "__post_init__", None)
@@ -68,7 +68,7 @@ def checked(kind: type[Settings]) -> type[Settings]:
         reader = _Reader()
         for name, hint in _hints(type(self)).items():
             value = reader.convert(hint, getattr(self, name), name)
-            object.__setattr__(self, name, value)  # a whole number becomes a float, a list a tuple
+            object.__setattr__(self, name, value)  # an int may become a float, a list a tuple
         raise_problems(self, reader.problems)
         if check_more is not None:
             check_more(self)
@@ -78,7 +78,7 @@ def checked(kind: type[Settings]) -> type[Settings]:
 
 
 def raise_problems(settings: object, problems: Sequence[str]) -> None:
-    """Report all problems of some settings at once, if there are any."""
+    """Raise one ConfigError that lists all problems, if there are any."""
     if problems:
         raise ConfigError(f"{type(settings).__name__}: " + "; ".join(problems))
 
@@ -86,9 +86,9 @@ def raise_problems(settings: object, problems: Sequence[str]) -> None:
 def from_mapping(
     kind: type[Settings], mapping: Mapping[str, Any], where: str, *, accept_old: bool = False
 ) -> Settings:
-    """Make settings of `kind` from nested mappings; `where` names their source in errors.
+    """Build settings of type `kind` from nested mappings; `where` names their source in errors.
 
-    `accept_old`: read keys of earlier versions by their new names instead of refusing them.
+    `accept_old`: map keys of earlier versions to their new names instead of rejecting them.
     """
     reader = _Reader(accept_old)
     settings = reader.build(kind, mapping, "")
@@ -99,7 +99,7 @@ def from_mapping(
 
 
 def to_mapping(settings: Any) -> dict[str, Any]:  # noqa: ANN401 - any settings dataclass
-    """Nested plain values, ready for JSON; `from_mapping` reads them back."""
+    """Convert settings to nested JSON-serializable values, which `from_mapping` reads back."""
     mapping = json.loads(json.dumps(dataclasses.asdict(settings)))
     assert isinstance(mapping, dict)
     return mapping
@@ -116,7 +116,7 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 
 def merge(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
-    """Nested mappings with those above written over those below."""
+    """Merge nested mappings recursively; values of `above` override those of `below`."""
     merged = dict(below)
     for key, value in above.items():
         is_group = isinstance(value, dict) and isinstance(merged.get(key), dict)
@@ -125,7 +125,7 @@ def merge(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
 
 
 def apply_sets(mapping: dict[str, Any], sets: Sequence[str]) -> dict[str, Any]:
-    """A copy of nested mappings with `a.b=value` entries written into it."""
+    """Return a copy of nested mappings with `a.b=value` overrides applied."""
     changed = copy.deepcopy(mapping)
     for entry in sets:
         path, has_value, text = entry.partition("=")
@@ -142,7 +142,7 @@ def apply_sets(mapping: dict[str, Any], sets: Sequence[str]) -> dict[str, Any]:
 
 
 def nearest(key: str, known: Iterable[str]) -> str:
-    """The known key that is most like an unknown one, for the end of a message."""
+    """Suggest the closest known key, or list all keys, as the end of an error message."""
     names = list(known)
     close = difflib.get_close_matches(key, names, n=1, cutoff=0.5)
     return f" (did you mean {close[0]!r}?)" if close else f" (expected {', '.join(names)})"
@@ -172,7 +172,7 @@ def help_text(hint: Any) -> str:  # noqa: ANN401 - any annotation
 
 
 def _parse_value(text: str) -> Any:  # noqa: ANN401 - whatever TOML can hold
-    """A TOML value; a bare word is a string, and `none` is None."""
+    """Parse a TOML value; other text is a string, and `none` is None."""
     if text.lower() == "none":
         return None
     try:
@@ -186,7 +186,7 @@ def _hints(kind: type) -> dict[str, Any]:
 
 
 def _renamed(kind: type) -> dict[str, str]:
-    """New names by old ones; a subclass that overrides a field's default need not repeat them."""
+    """Map old names to new ones; a subclass that redefines a field need not repeat its old name."""
     return {
         marker.old: name
         for base in kind.__mro__
@@ -198,14 +198,14 @@ def _renamed(kind: type) -> dict[str, str]:
 
 
 def _split(hint: Any) -> tuple[Any, tuple[Any, ...]]:  # noqa: ANN401
-    """A type, and the markers of its annotation."""
+    """Split an annotation into its type and its markers."""
     if typing.get_origin(hint) is Annotated:
         return hint.__origin__, hint.__metadata__
     return hint, ()
 
 
 def _annotate(hint: Any, markers: tuple[Any, ...]) -> Any:  # noqa: ANN401
-    """A member of a union with the markers of the union."""
+    """Apply the markers of a union to one of its members."""
     return hint if hint is types.NoneType or not markers else Annotated[hint, *markers]
 
 
@@ -217,14 +217,14 @@ def _bounds(markers: Iterable[Any]) -> Iterator[tuple[Callable[[Any, Any], bool]
 
 
 class _Reader:
-    """Converts plain values to what annotations declare, and collects all problems."""
+    """Converts plain values to their annotated types and collects all problems."""
 
     def __init__(self, accept_old: bool = False) -> None:
         self.problems: list[str] = []
         self._accept_old = accept_old
 
     def build(self, kind: Any, mapping: Any, prefix: str) -> Any:  # noqa: ANN401
-        """Settings of a kind, or none if there is a problem with them."""
+        """Build settings of type `kind`; None if there is a problem with them."""
         if not isinstance(mapping, Mapping):
             return self._refuse(prefix[:-1] or "the settings", mapping, "a group of settings")
         hints, renamed, n_before = _hints(kind), _renamed(kind), len(self.problems)
@@ -253,7 +253,7 @@ class _Reader:
             return None
 
     def convert(self, hint: Any, value: Any, name: str) -> Any:  # noqa: ANN401
-        """A value of an annotation, or none if it is not allowed."""
+        """Convert a value to its annotated type; None if it is not allowed."""
         plain, markers = _split(hint)
         origin, arguments = typing.get_origin(plain), typing.get_args(plain)
         if origin in (types.UnionType, typing.Union):
@@ -288,7 +288,7 @@ class _Reader:
 
 
 def _is_of(plain: Any, value: object) -> bool:  # noqa: ANN401
-    """Whether a value is of a plain type: a whole number is a float too, a bool is no number."""
+    """Whether a value is of a plain type: an int is a float too, a bool is not a number."""
     if typing.get_origin(plain) is Literal:  # True == 1
         return any(value == each and type(value) is type(each) for each in typing.get_args(plain))
     return type(value) in ((int, float) if plain is float else (plain,))

@@ -1,6 +1,6 @@
-"""Where people already work: one file for each library, each with its own extra.
+"""Adapters for other libraries: one module for each, with its own extra.
 
-Adapters hold the path or the name of a model and settings, not weights; `open_model` opens each
+Adapters hold the path or the name of a model and settings, not weights; `open_model` loads each
 model once.
 """
 
@@ -14,7 +14,7 @@ N_OPEN = 2
 
 
 def open_model(path: str | Path) -> Elmo:
-    """The model of a path or a name, loaded again only when its file has changed."""
+    """Load a model by path or name; a cached one is loaded again only when its file has changed."""
     path = Path(path)
     if not path.exists():
         return _open(path, 0)  # a name such as "english"

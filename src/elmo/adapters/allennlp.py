@@ -1,9 +1,9 @@
-"""AllenNLP's names for those who lost them: `Elmo`, `ElmoEmbedder`, `batch_to_ids`, `_ElmoBiLm`.
+"""AllenNLP's interface to ELMo: `Elmo`, `ElmoEmbedder`, `batch_to_ids`, `_ElmoBiLm`.
 
-`install()` puts them where AllenNLP had them, so that old code runs unedited; so does
-`python -m elmo.adapters.allennlp script.py`. Same arguments, same shapes, and as there the LSTM
-state is carried from one call to the next, so a sentence's vectors depend on what ran before. New
-code is better served by `elmo.Elmo`.
+`install()` makes them importable from AllenNLP's modules, so that old code runs unchanged; so does
+`python -m elmo.adapters.allennlp script.py`. Arguments and shapes are the same. As in AllenNLP, the
+LSTM state is carried from one call to the next, so a sentence's vectors depend on earlier calls.
+New code should use `elmo.Elmo`.
 """
 
 import json
@@ -33,7 +33,7 @@ from elmo.network.bilm import BiLM, BiLMOutput, BiLMState, carry_over
 from elmo.network.scalar_mix import ScalarMix
 from elmo.text.characters import NO_CHARACTER, Marker, Word, encode_words
 
-MAX_CHARACTERS = 50  # AllenNLP's indexer knows no other
+MAX_CHARACTERS = 50  # fixed in AllenNLP's indexer
 DEFAULT_OPTIONS_FILE, DEFAULT_WEIGHT_FILE = catalog.find("original").files
 MARKERS: dict[str, Word] = {"<S>": Marker.BEGIN_SENTENCE, "</S>": Marker.END_SENTENCE}
 
@@ -46,14 +46,14 @@ def batch_to_ids(batch: Sequence[Sequence[str]]) -> Tensor:
     n_tokens = max(map(len, batch), default=0)
     char_ids = torch.full((len(batch), n_tokens, MAX_CHARACTERS), NO_CHARACTER)
     for row, words in zip(char_ids, batch, strict=True):
-        # AllenNLP drops what UTF-8 cannot hold.
+        # AllenNLP drops what UTF-8 cannot encode.
         read = [MARKERS.get(w) or w.encode("utf-8", "ignore").decode("utf-8") for w in words]
         row[: len(words)] = encode_words(read, MAX_CHARACTERS, MAX_CHARACTERS)
     return char_ids
 
 
 class _StatefulBiLM(nn.Module):
-    """A biLM that remembers the state of each place of a batch, as both originals do."""
+    """A biLM that keeps the state of each batch row between calls, as both originals do."""
 
     def __init__(self, bilm: BiLM) -> None:
         super().__init__()
@@ -144,7 +144,7 @@ class Elmo(nn.Module):
     ) -> dict[str, list[Tensor] | Tensor]:
         """Char ids (..., T, 50) -> mixes "elmo_representations" (..., T, D), "mask" (..., T).
 
-        `word_inputs` (..., T) are read in their place if all of them are words of vocab_to_cache.
+        `word_inputs` (..., T) are read instead if all of them are words of vocab_to_cache.
         """
         if word_inputs is not None and bool((word_inputs < self._n_cached_words).all()):
             inputs = self._word_char_ids[word_inputs]
@@ -209,7 +209,7 @@ class ElmoEmbedder:
         forget_sentences: bool = False,
         use_sentence_keys: bool = False,
     ) -> None:
-        """Embed lines of tokens into an HDF5 file: a dataset a line, and `sentence_to_index`."""
+        """Embed lines of tokens into an HDF5 file: a dataset per line, and `sentence_to_index`."""
         if output_format not in ("all", "top", "average"):
             raise ConfigError(f"output_format is {output_format!r}, expected all, top or average")
         lines = [line.strip() for line in input_file]
@@ -240,7 +240,7 @@ def remove_sentence_boundaries(tensor: Tensor, mask: Tensor) -> tuple[Tensor, Te
 
 
 def install() -> None:
-    """Put these names at `allennlp.modules.elmo`, `allennlp.commands.elmo`, `allennlp.nn.util`."""
+    """Register `allennlp.modules.elmo`, `allennlp.commands.elmo`, `allennlp.nn.util` as modules."""
     found = sys.modules.get("allennlp")
     if found is not None and getattr(found, "__file__", None) is not None:
         raise ConfigError(f"{found.__file__} is already imported; call install() before it")
@@ -273,7 +273,7 @@ def install() -> None:
 
 
 def _read(options_file: str, weight_file: str) -> Model:
-    """A model by its two files; addresses are downloaded, as AllenNLP did."""
+    """Read a model from its two files; URLs are downloaded, as in AllenNLP."""
     weights, options = str(weight_file), str(options_file)
     if weights.startswith(("http://", "https://")):
         known = [r for r in catalog.releases().values() if set(r.files) == {weights, options}]

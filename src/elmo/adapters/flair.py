@@ -1,7 +1,7 @@
 """flair: `ElmoEmbeddings`, which replaces flair's own removed ELMo embeddings.
 
 In: flair's sentences. Out: the same sentences, each token with its vector in context. The model is
-frozen; what is saved of it is its path or name. Import this before a tagger that uses it is loaded.
+frozen; only its path or name is saved. Import this before a tagger that uses it is loaded.
 """
 
 from pathlib import Path
@@ -26,7 +26,7 @@ class ElmoEmbeddings(TokenEmbeddings):
 
     def __init__(self, model: str | Path = ENGLISH, layers: Layers = "average") -> None:
         self.name = f"elmo-{Path(model).name}-{layers}"
-        self.static_embeddings = True  # the same in each epoch, so flair may keep them
+        self.static_embeddings = True  # the same in each epoch, so flair may cache them
         super().__init__()
         self.model = str(model)
         self.layers = layers

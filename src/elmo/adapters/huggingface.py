@@ -1,7 +1,7 @@
-"""Hugging Face: models to and from its hub, and folders as its libraries write them.
+"""Hugging Face: save models to its Hub or to local folders, and load them.
 
-In: a model. Out: a folder or repository with the model and its card, and back. A folder is one of
-ours, so that `Elmo.load` opens it too; local folders need no network.
+In: a model. Out: a folder or repository with the model and its card, and the reverse. The folder is
+a model folder, so that `Elmo.load` opens it, too; local folders need no network.
 """
 
 from pathlib import Path
@@ -25,7 +25,7 @@ FILES = [
 
 
 class HubElmo(ModelHubMixin):
-    """A model that can be put on the hub: `save_pretrained`, `push_to_hub`, `from_pretrained`."""
+    """A model for the Hub: `save_pretrained`, `push_to_hub`, `from_pretrained`."""
 
     def __init__(
         self,
@@ -35,7 +35,7 @@ class HubElmo(ModelHubMixin):
         language: str | None = None,
         license_id: str | None = None,
     ) -> None:
-        """Hold a model; `card` is its text, and the others go into the card's metadata."""
+        """Wrap a model; `card` is the text of its card, the others are the card's metadata."""
         self.elmo = elmo
         self.card = card
         self.language = language

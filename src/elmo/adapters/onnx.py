@@ -1,8 +1,9 @@
-"""ONNX: the whole network as one graph, for onnxruntime and whatever else runs such graphs.
+"""ONNX: export the whole network as one graph, for onnxruntime and other runtimes.
 
 In: a model. Out: a file whose graph takes a `Batch` (words (U, C), their positions (B, T), lengths
-(B,); all sizes free) and gives all layers (L+1, B, T-2, D), sentence markers removed, zero where
-padded. Shapes: U words, C characters, B sentences, T places, R directions, H cells, P projection.
+(B,); all sizes dynamic) and returns all layers (L+1, B, T-2, D), sentence markers removed, zero
+where padded.
+Shapes: U words, C characters, B sentences, T places, R directions, H cells, P projection.
 """
 
 import json
@@ -28,7 +29,7 @@ with needs_extra("onnx"):
     import onnx
     from onnx import TensorProto, helper
 
-OPSET, IR_VERSION = 18, 10  # old enough for the runtimes in use, new enough for all that is needed
+OPSET, IR_VERSION = 18, 10  # old enough for current runtimes, new enough for all operators
 INPUTS = {"words": ["U", "C"], "places": ["B", "T"], "lengths": ["B"]}
 ACTIVATIONS = {"relu": "Relu", "tanh": "Tanh"}
 
@@ -58,7 +59,7 @@ def export_onnx(elmo: Elmo, path: str | Path) -> None:
 
 
 def encode(elmo: Elmo, sentences: Sequence[Sequence[str]]) -> dict[str, NDArray[np.int64]]:
-    """Token lists as the inputs of the graph."""
+    """Encode token lists as the inputs of the graph."""
     for tokens in sentences:
         check_tokens(tokens)
     batch = elmo.bilm.word_encoder.batch(sentences)
@@ -78,7 +79,7 @@ def _layers(graph: Graph, bilm: BiLM) -> str:
         assert isinstance(stack, ModuleList)
         for depth, layer in enumerate(stack):
             assert isinstance(layer, LstmLayer)
-            # The product of the first layer is made once for each distinct word.
+            # The input product of the first layer is computed once for each distinct word.
             rows = vectors if depth == 0 else halves[-1][-1]
             gates = graph.linear(rows, layer.input_weight, layer.gate_bias)
             if depth == 0:
@@ -100,7 +101,7 @@ def _layers(graph: Graph, bilm: BiLM) -> str:
 
 
 def _is_inside(graph: Graph, x: str, axis: int, n_markers: int) -> str:
-    """Whether a place along an axis of x is before its sentence's end, (places, B, 1)."""
+    """Whether a position along an axis of x is before its sentence's end, (places, B, 1)."""
     n_places = graph.add("Gather", graph.add("Shape", x), graph.constant(axis))
     steps = graph.add("Range", graph.constant(0), n_places, graph.constant(1))
     lengths = graph.add("Sub", "lengths", graph.constant([n_markers]))
@@ -109,9 +110,9 @@ def _is_inside(graph: Graph, x: str, axis: int, n_markers: int) -> str:
 
 
 def _scan(graph: Graph, layer: LstmLayer, gates: str, is_read: str, *, is_backward: bool) -> str:
-    """The recurrence over products of the input (T, B, 4H) -> (T, B, P).
+    """The LSTM recurrence over input products (T, B, 4H) -> (T, B, P).
 
-    The state is not changed by padding, so the backward state is zero at a sentence's end, too.
+    Padding does not change the state, so the backward direction, too, starts a sentence from zeros.
     """
     body = graph.inside(f"scan_{len(graph.nodes)}")
     hidden, cell, step, keeps = "hidden", "cell", "gates", "is_read"

@@ -1,8 +1,9 @@
-"""sentence-transformers: ELMo as the first module of a `SentenceTransformer`, below a pooling, or
+"""sentence-transformers: ELMo as the first module of a `SentenceTransformer`, before pooling, or
 of a `MultiVectorEncoder`, which compares texts token by token.
 
-In: texts. Out: `token_embeddings` (B, T, D) and `attention_mask` (B, T), as its other modules want
-them. The mix of the layers is trained with the modules above; the biLM only with `fine_tune`.
+In: texts. Out: `token_embeddings` (B, T, D) and `attention_mask` (B, T), as its other modules
+expect them. The mix of the layers is trained with the modules above; the biLM only with
+`fine_tune`.
 Shapes: B texts, T tokens of the longest, S sentences of all texts.
 """
 
@@ -29,12 +30,12 @@ MODEL, MIX = "elmo", "mix.safetensors"
 
 
 class ElmoModule(InputModule):
-    """Texts to vectors of their tokens: `SentenceTransformer(modules=[ElmoModule(...), ...])`."""
+    """Texts to token vectors: `SentenceTransformer(modules=[ElmoModule(...), ...])`."""
 
     config_keys = ("fine_tune",)
     config_file_name = "elmo_module.json"
     save_in_root = False
-    tokenizer = None  # `MultiVectorMask` asks for it; tokens have no ids here
+    tokenizer = None  # `MultiVectorMask` reads it; ELMo's tokens have no ids
 
     def __init__(self, model: str | Path | Elmo = ENGLISH, *, fine_tune: bool = False) -> None:
         super().__init__()
@@ -43,13 +44,13 @@ class ElmoModule(InputModule):
         self.layer = elmo.layer(dropout=0.0, fine_tune=fine_tune)
 
     def get_embedding_dimension(self) -> int:
-        """Width of a token's vector, which the pooling needs to know."""
+        """Width of a token's vector, which the pooling module needs."""
         return self.layer.output_dim
 
     def preprocess(
         self, inputs: Sequence[str], prompt: str | None = None, **_: object
     ) -> dict[str, Tensor]:
-        """Texts as tensors: their sentences as the biLM reads them, each token's place there."""
+        """Encode texts: their sentences as a `Batch`, and the index of each token in its output."""
         texts = [[s.tokens for s in split_text((prompt or "") + text)] for text in inputs]
         sentences = [tokens for text in texts for tokens in text]
         batch = self.layer.bilm.word_encoder.batch(sentences)
@@ -103,6 +104,6 @@ class ElmoModule(InputModule):
 def build_multi_vector_encoder(
     model: str | Path | Elmo = ENGLISH, *, fine_tune: bool = False
 ) -> MultiVectorEncoder:
-    """A `MultiVectorEncoder`: a vector of length 1 per token; texts are compared by MaxSim."""
+    """A `MultiVectorEncoder` with a unit vector per token, which compares texts by MaxSim."""
     normalize = Normalize(module_input_name="token_embeddings")
     return MultiVectorEncoder(modules=[ElmoModule(model, fine_tune=fine_tune), normalize])

@@ -26,16 +26,16 @@ with needs_extra("sklearn"):
     from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 Array = NDArray[np.floating[Any]]
-Occurrence = tuple[Sequence[str], int]  # a sentence, and the place of a word in it
+Occurrence = tuple[Sequence[str], int]  # a sentence, and the position of a word in it
 
 
 class _ElmoTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
-    """What both transformers do."""
+    """The base class of both transformers."""
 
     model: str | Path
 
     def fit(self, texts: object = None, y: object = None) -> Self:
-        """Nothing is trained; the model is loaded, so that a wrong path is reported early."""
+        """Load the model, so that a wrong path is reported early; nothing is trained."""
         open_model(self.model)
         return self
 
@@ -46,7 +46,7 @@ class _ElmoTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """The transformer that `save` wrote."""
+        """Load a transformer that `save` wrote."""
         try:
             settings = json.loads(Path(path).read_text(encoding="utf-8"))
             return cls(**settings)
@@ -87,7 +87,7 @@ class SentenceVectorizer(_ElmoTransformer):
         if isinstance(texts, str):
             raise DataError(f"the texts are one str, {texts[:40]!r}, expected a list of texts")
         elmo = open_model(self.model)
-        # A batch may by chance hold texts of one word only: each is a text all the same.
+        # A batch may by chance have only texts of one word, which `stream` refuses by default.
         stream: Iterator[Embedded] = (
             elmo.stream_tokens(texts)
             if self.is_tokenized
@@ -98,16 +98,16 @@ class SentenceVectorizer(_ElmoTransformer):
 
 
 class TokenFeatures(_ElmoTransformer):
-    """Words in their sentences -> the vector of each; `occurrences` makes them of sentences."""
+    """Words in their sentences -> one vector each; `occurrences` creates the input."""
 
     def __init__(self, model: str | Path = ENGLISH, *, layers: Layers = "average") -> None:
         self.model = model
         self.layers = layers
 
     def transform(self, words: Iterable[Occurrence]) -> Array:
-        """Pairs of a sentence's tokens and a place in it -> (n, D).
+        """Pairs of a sentence's tokens and a position in it -> (n, D).
 
-        Words of the same sentence are best given one after the other: it is then read once.
+        Words of the same sentence should be adjacent: the sentence is then embedded only once.
         """
         elmo = open_model(self.model)
         sentences = [
@@ -123,7 +123,7 @@ class TokenFeatures(_ElmoTransformer):
 
 
 def occurrences(sentences: Iterable[Sequence[str]]) -> Iterator[Occurrence]:
-    """Every word of some sentences with its sentence, as `TokenFeatures` takes them."""
+    """Every word of the sentences as a pair of sentence and position, for `TokenFeatures`."""
     for tokens in sentences:
         for place in range(len(tokens)):
             yield tokens, place

@@ -1,8 +1,8 @@
-"""spaCy: a component that gives each of spaCy's own tokens its vector in context.
+"""spaCy: a component that sets the contextual vectors of spaCy's own tokens.
 
 In: docs. Out: the same docs with `doc.tensor` (T, D), and `token.vector`, `span.vector`,
-`doc.vector` and `similarity` by it. The factory is "elmo"; an architecture "elmo.Tok2Vec.v1" lets
-spaCy's trainable components learn on frozen ELMo vectors.
+`doc.vector` and `similarity` computed from it. The factory is "elmo"; an architecture
+"elmo.Tok2Vec.v1" lets spaCy's trainable components learn from frozen ELMo vectors.
 """
 
 import json
@@ -38,14 +38,14 @@ SETTINGS, MODEL = "elmo.json", "model"
 def build_component(
     nlp: Language, name: str, model: str, layers: Layers, bundles_model: bool
 ) -> "ElmoComponent":
-    """The component as a pipeline's config describes it."""
+    """Create the component from a pipeline's config."""
     return ElmoComponent(name, model, layers, bundles_model=bundles_model)
 
 
 class ElmoComponent:
-    """A step of a pipeline; it opens its model when it sees its first doc.
+    """A pipeline component; its model is loaded for the first doc.
 
-    `bundles_model`: the pipeline's folder gets a copy of the model, so that it can be moved.
+    With `bundles_model`, the pipeline's folder gets a copy of the model, so that it can be moved.
     """
 
     def __init__(
@@ -62,11 +62,11 @@ class ElmoComponent:
         self.bundles_model = bundles_model
 
     def __call__(self, doc: Doc) -> Doc:
-        """Give one doc its vectors."""
+        """Set the vectors of one doc."""
         return next(self.pipe([doc]))
 
     def pipe(self, stream: Iterable[Doc], *, batch_size: int = 64) -> Iterator[Doc]:
-        """Give docs their vectors, `batch_size` of them side by side."""
+        """Set the vectors of docs, in batches of `batch_size`."""
         docs = iter(stream)
         while batch := list(islice(docs, batch_size)):
             for doc, vectors in zip(batch, embed_docs(self.elmo, batch, self.layers), strict=True):
@@ -78,7 +78,7 @@ class ElmoComponent:
         return open_model(self.model_path)
 
     def to_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> None:
-        """Write the settings, and the model where it is to be bundled."""
+        """Write the settings, and the model if it is bundled."""
         folder = Path(path)
         folder.mkdir(parents=True, exist_ok=True)
         (folder / SETTINGS).write_bytes(self.to_bytes())
@@ -93,7 +93,7 @@ class ElmoComponent:
         return self
 
     def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
-        """The settings; bytes never hold the model."""
+        """Serialize the settings; the model is never included."""
         settings = {
             "model": str(self.model_path),
             "layers": self.layers,
@@ -102,7 +102,7 @@ class ElmoComponent:
         return json.dumps(settings).encode("utf-8")
 
     def from_bytes(self, settings: bytes, *, exclude: Iterable[str] = ()) -> "ElmoComponent":
-        """Take the settings that `to_bytes` gave."""
+        """Restore the settings that `to_bytes` returned."""
         values = json.loads(settings)
         self.model_path, self.layers = Path(values["model"]), values["layers"]
         self.bundles_model = values["bundles_model"]
@@ -110,9 +110,9 @@ class ElmoComponent:
 
 
 def set_hooks(doc: Doc) -> Doc:
-    """Let the vectors and similarities of a doc be those of `doc.tensor`.
+    """Set hooks that compute a doc's vectors and similarities from `doc.tensor`.
 
-    The component does so. `Doc.to_bytes` writes the tensor but not the hooks: call this for a doc
+    The component calls this. `Doc.to_bytes` writes the tensor but not the hooks: call it for a doc
     of `from_bytes`, of `from_disk`, or of `nlp.pipe` with `n_process`.
     """
     doc.user_hooks.update(DOC_HOOKS)
@@ -122,9 +122,9 @@ def set_hooks(doc: Doc) -> Doc:
 
 
 def embed_docs(elmo: Elmo, docs: list[Doc], layers: Layers = "average") -> Iterator[Vectors]:
-    """The vectors (T, D) of each doc's tokens; those of spaces, which are no words, are zero.
+    """The vectors (T, D) of each doc's tokens; those of whitespace tokens are zero.
 
-    A sentence is read alone where spaCy has set sentences, else a doc is one sentence.
+    Sentences are embedded separately if spaCy has set them; otherwise a doc is one sentence.
     """
     places = [_sentences(doc) for doc in docs]
     sentences = [
@@ -141,7 +141,7 @@ def embed_docs(elmo: Elmo, docs: list[Doc], layers: Layers = "average") -> Itera
 
 
 def _sentences(doc: Doc) -> list[list[int]]:
-    """The places of the words of each sentence."""
+    """The token indices of each sentence, without whitespace tokens."""
     spans = doc.sents if doc.has_annotation("SENT_START") else [doc[:]]
     return [[token.i for token in span if not token.is_space] for span in spans]
 
@@ -150,7 +150,7 @@ def _sentences(doc: Doc) -> list[list[int]]:
 def build_tok2vec(
     model: str = ENGLISH, width: int = 128, layers: Layers = "average"
 ) -> Model[list[Doc], list[Vectors]]:
-    """Frozen ELMo vectors, and above them one layer that learns, `width` wide."""
+    """Frozen ELMo vectors, followed by one trainable layer of size `width`."""
     frozen = Model("elmo", _forward, attrs={"model": model, "layers": layers})
     learned: Model[Vectors, Vectors] = Maxout(nO=width, nP=3, normalize=True)
     return chain(frozen, with_array(learned))
@@ -187,8 +187,8 @@ def _has_vector(piece: Doc | Span | Token) -> bool:
     return True
 
 
-# spaCy's own similarity is 1 for equal text, whatever the vectors. Spans
-# need no hook for their norm, and would get a vector from it (spaCy 3.8 asks the wrong hook).
+# spaCy's own similarity is 1 for equal text, whatever the vectors. Spans need no hook for the norm;
+# with one, spaCy 3.8 returns the vector as the norm, because it calls the wrong hook.
 SPAN_HOOKS = {"vector": _mean, "has_vector": _has_vector, "similarity": _cosine}
 DOC_HOOKS = SPAN_HOOKS | {"vector_norm": _norm}
 TOKEN_HOOKS = DOC_HOOKS | {"vector": _row}

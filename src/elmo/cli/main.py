@@ -1,8 +1,8 @@
-"""`elmo`: finds the verb, and reports errors that a user can fix in one line on standard error.
+"""`elmo`: runs a verb, and reports errors that a user can fix in one line on standard error.
 
-SIGTERM ends a verb as Ctrl-C does: unfinished files are removed. A verb is
-the command in the module of its name, which is imported when it is called. torch is imported inside
-the command, so that `elmo --help` is fast.
+SIGTERM ends a verb like Ctrl-C: unfinished files are removed. A verb is the click command in the
+module of the same name, which is imported when the verb is called. torch is imported inside the
+command, so that `elmo --help` is fast.
 """
 
 import io
@@ -41,14 +41,14 @@ VERBS = (
 
 
 class Verbs(click.Group):
-    """The verbs, each imported at first use."""
+    """The click group of all verbs, each imported on first use."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The verbs in the order of typical use."""
         return list(VERBS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command of a verb."""
+        """The click command of a verb; None if there is no such verb."""
         if cmd_name not in VERBS:
             return None
         module = import_module(f"elmo.cli.{cmd_name.replace('-', '_')}")
@@ -78,9 +78,9 @@ def cli(ctx: click.Context, debug: bool) -> None:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit with its code."""
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # else replaced by the caller, such as a test
-            # The encoding of the system may lack characters of the text, as cp1252 of Windows does.
-            # A file name that is not valid Unicode has characters that UTF-8 lacks too.
+        if isinstance(stream, io.TextIOWrapper):  # otherwise replaced by the caller, such as a test
+            # The system encoding may lack characters of the text, as cp1252 on Windows does. A file
+            # name that is not valid Unicode has surrogates, which UTF-8 cannot encode either.
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")
     logging.basicConfig(format="%(message)s", level=logging.INFO, stream=sys.stderr)
     warnings.showwarning = _show_warning
@@ -91,7 +91,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.exit(INTERRUPTED)
     except click.ClickException as error:
         _fail(_one_line(error))
-    except OSError as error:  # of the system, such as a full disk
+    except OSError as error:  # from the operating system, such as a full disk
         if "--debug" in (sys.argv[1:] if arguments is None else arguments):
             raise
         _fail(_describe(error))
@@ -116,7 +116,7 @@ def _describe(error: OSError) -> str:
 
 
 def _drop_output() -> None:
-    """Forget output that a full disk did not take: at the exit it would be a second error."""
+    """Discard output that a full disk did not take: flushing it at exit would fail again."""
     try:
         sys.stdout.flush()
     except OSError:

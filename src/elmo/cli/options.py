@@ -20,28 +20,28 @@ MAX_UNKNOWN_RATE = 0.2
 
 
 def path_option(*names: str, help: str, required: bool = False) -> Decorator[Any]:
-    """An option with a path."""
+    """A click option that takes a path."""
     return click.option(*names, type=click.Path(path_type=Path), help=help, required=required)
 
 
 def path_argument(name: str, metavar: str) -> Decorator[Any]:
-    """An argument with a path."""
+    """A click argument that takes a path."""
     return click.argument(name, metavar=metavar, type=click.Path(path_type=Path))
 
 
 def texts_argument(name: str, metavar: str) -> Decorator[Any]:
-    """An argument with paths and glob patterns of texts, one or more."""
+    """A click argument that takes one or more paths or glob patterns of texts."""
     return click.argument(name, metavar=f"{metavar}...", nargs=-1, required=True)
 
 
 def warn_if_empty(sources: Iterable[str | Path], n_words: int) -> None:
-    """Say that there was nothing to read."""
+    """Warn if the sources have no words."""
     if not n_words:
         warnings.warn(f"{', '.join(map(str, sources))}: no words", stacklevel=2)
 
 
 def warn_of_unknown_words(rate: float) -> None:
-    """Say that a perplexity is mostly that of the unknown word."""
+    """Warn if so many words are unknown that perplexities cannot be compared."""
     if rate > MAX_UNKNOWN_RATE:
         warnings.warn(
             f"{rate:.0%} of the words are not in the vocabulary and were scored as the unknown "
@@ -51,7 +51,7 @@ def warn_of_unknown_words(rate: float) -> None:
 
 
 def check_folder_name(out: str | Path) -> None:
-    """Refuse a folder whose name has the ending of a file."""
+    """Reject an output folder with a file extension, unless such a folder exists."""
     ending = Path(out).suffix
     if re.fullmatch(r"\.[a-z]\w*", ending, re.IGNORECASE) and not Path(out).is_dir():
         raise ConfigError(
@@ -60,19 +60,19 @@ def check_folder_name(out: str | Path) -> None:
 
 
 def fit_terminal(line: str) -> str:
-    """Cut a line that is wider than the terminal, if it is shown on one."""
+    """Truncate a line to the width of the terminal if standard output is one."""
     width = shutil.get_terminal_size().columns
     return line if len(line) <= width or not sys.stdout.isatty() else f"{line[: width - 3]}..."
 
 
 def is_given(name: str) -> bool:
-    """Whether the user gave this option of the current command."""
+    """Whether this option of the current command was given on the command line."""
     source = click.get_current_context().get_parameter_source(name)
     return source is ParameterSource.COMMANDLINE
 
 
 def check_lines_have_text(text: Sequence[str]) -> None:
-    """Refuse --lines where no text is searched but the package's own sentences."""
+    """Reject --lines without --text, when the package's own sentences are searched."""
     if not text and is_given("lines"):
         raise click.UsageError("--lines is for --text.")
 
@@ -91,7 +91,7 @@ model_option = click.option(
 def _parse_alignment(
     ctx: click.Context, parameter: click.Parameter, values: Sequence[str]
 ) -> dict[int, Path] | None:
-    """LAYER=FILE, LAYER=FILE -> files by layer."""
+    """Parse LAYER=FILE values into files by layer; None if there are none."""
     files: dict[int, Path] = {}
     for value in values:
         layer, _, path = value.partition("=")
@@ -157,7 +157,7 @@ set_option = click.option(
 
 
 def budget_options(command: Command) -> Command:
-    """Limits of a run in time and steps."""
+    """Add the options that limit a run in time and steps."""
     for option in (
         click.option("--max-steps", type=int, help="Maximum training steps, over all restarts."),
         click.option("--max-minutes", type=float, help="Maximum training time, over all restarts."),
@@ -167,7 +167,7 @@ def budget_options(command: Command) -> Command:
 
 
 def text_run_options(command: Command) -> Command:
-    """Texts, folder, settings and budget of a run that trains on text."""
+    """Add the options of a run that trains on text: texts, folder, settings and budget."""
     for option in reversed(
         (
             click.option(

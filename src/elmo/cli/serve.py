@@ -71,7 +71,7 @@ def serve(
 
     settings = read_config(config, sets, host, port)
     token = read_token(token_file, token_variable)
-    # Before the model is loaded, which takes longer than to find that the port is in use.
+    # Listen before the model is loaded, so that a port in use is reported without delay.
     with listen(settings.host, settings.port) as listening:
         elmo = Elmo.load(model)
         index = open_index(elmo, *text, lines=lines)

@@ -1,8 +1,8 @@
-"""Ctrl-C and SIGTERM end a verb by an exception, so that all that is unfinished is removed.
+"""Ctrl-C and SIGTERM end a verb with an exception, so that unfinished files are removed.
 
-Python ignores an exception within the callback of a weak reference or `__del__`, and with it the
-signal. It reports such exceptions to `sys.unraisablehook`, so the signal is sent again there. A
-library in C that calls Python, such as HDF5, may raise an error of its own instead.
+Python ignores an exception raised in a weak reference callback or in `__del__`, so the signal would
+be lost. It reports such exceptions to `sys.unraisablehook`, which sends a signal again. A C library
+that calls Python, such as HDF5, may raise its own error instead; it is converted back.
 """
 
 import signal
@@ -12,18 +12,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-INTERRUPTED, TERMINATED = 130, 143  # what a shell gives for Ctrl-C and SIGTERM
-SECONDS_UNTIL_SENT_AGAIN = 0.001  # the callback should have ended by then
+INTERRUPTED, TERMINATED = 130, 143  # exit codes of a shell for Ctrl-C and SIGTERM
+SECONDS_UNTIL_SENT_AGAIN = 0.001  # the callback should have returned by then
 
 
 @contextmanager
 def ended_by_signals() -> Iterator[None]:
-    """Raise SystemExit at SIGTERM and KeyboardInterrupt at Ctrl-C, until the end of the context."""
+    """Raise SystemExit on SIGTERM and KeyboardInterrupt on Ctrl-C, within the context."""
     if threading.current_thread() is not threading.main_thread():
         yield  # only the main thread may set signal handlers
         return
     numbers = [signal.SIGTERM]
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # else it is ignored
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # otherwise it is ignored
         numbers.append(signal.SIGINT)
     if hasattr(signal, "SIGALRM"):  # not on Windows
         numbers.append(signal.SIGALRM)
@@ -44,7 +44,7 @@ def ended_by_signals() -> Iterator[None]:
 
 
 class _Handler:
-    """What happens at a signal, and when its exception was ignored."""
+    """Raises the exception of a signal, and sends a signal again if Python ignored it."""
 
     def __init__(self) -> None:
         self.ending: BaseException = SystemExit(TERMINATED)
@@ -66,7 +66,7 @@ class _Handler:
 
 
 def _is_handled(ending: BaseException) -> bool:
-    """Whether the code that runs now, such as a `finally`, runs because of this exception."""
+    """Whether this exception is being handled already, for example in a `finally` block."""
     handled = sys.exception()
     while handled is not None and handled is not ending:
         handled = handled.__context__
@@ -74,6 +74,6 @@ def _is_handled(ending: BaseException) -> bool:
 
 
 def _set_timer(seconds: float) -> None:
-    """Send SIGALRM after some seconds; never, if 0."""
+    """Send SIGALRM after `seconds`; 0 cancels the timer."""
     if hasattr(signal, "setitimer"):
         signal.setitimer(signal.ITIMER_REAL, seconds)

@@ -1,8 +1,8 @@
 """Atomic writes: a file or folder appears complete at its path, or not at all.
 
-In: a path, and what to write there. Out: the file or folder. Every writer has a temporary path of
-its own beside the target, so several processes may write the same target: the last one wins. What a
-killed writer leaves (hidden `.NAME.*.tmp` files) is removed by the next writer of that target.
+In: a path, and the content to write. Out: the file or folder. Every writer uses its own temporary
+path beside the target, so several processes may write the same target: the last one wins. Leftovers
+of a killed writer (hidden `.NAME.*.tmp` files) are removed by the next writer of that target.
 """
 
 import errno
@@ -22,20 +22,19 @@ from elmo.errors import WriteError
 
 # Hidden names beside `NAME`: `.NAME.TOKEN.tmp`, its lock, and a folder that is being replaced.
 SUFFIX, LOCK_SUFFIX, OLD_SUFFIX = ".tmp", ".tmp.lock", ".tmp.old"
-# Another writer that looks for leftovers holds a new lock for a moment: it must have finished
-# before this writer starts.
+# A writer that looks for leftovers may briefly hold the new lock of another, which waits for it.
 LOCK_SECONDS = 60
 BUFFER_BYTES = 2**20
-# The errors of renaming a folder to one that exists; on Windows that is a denied permission.
+# Errors when a folder is renamed to an existing one; on Windows this is a permission error.
 FOLDER_EXISTS = (errno.ENOTEMPTY, errno.EEXIST, *([errno.EACCES] if os.name == "nt" else []))
 
 
 @contextmanager
 def atomic_write(path: Path, *, durable: bool = False, overwrite: bool = True) -> Iterator[Path]:
-    """Give a temporary path for a new file or folder, which is renamed to `path` at the end.
+    """Yield a temporary path for a new file or folder, which is renamed to `path` at the end.
 
-    On any exception the temporary file is removed and `path` is unchanged. `durable` writes through
-    to the disk, so that a power failure after the return loses nothing. Without `overwrite` a
+    On any exception the temporary file is removed and `path` is unchanged. `durable` syncs the
+    content to disk, so that a power failure after the return loses nothing. Without `overwrite` a
     target that another process has written in the meantime is kept.
     """
     target = Path(os.path.realpath(path))
@@ -53,7 +52,7 @@ def atomic_write(path: Path, *, durable: bool = False, overwrite: bool = True) -
                     _sync(target.parent)
             finally:
                 _remove(temporary)
-    except WriteError as error:  # of a file in the temporary folder
+    except WriteError as error:  # raised for a file in the temporary folder
         raise WriteError(str(error).replace(str(temporary), str(path))) from error
     except OSError as error:
         raise _write_error(path, error) from error
@@ -61,9 +60,9 @@ def atomic_write(path: Path, *, durable: bool = False, overwrite: bool = True) -
 
 @contextmanager
 def atomic_folder(path: Path, *, durable: bool = False, overwrite: bool = True) -> Iterator[Path]:
-    """Give an empty temporary folder, as `atomic_write` does; missing parent folders are made.
+    """Yield an empty temporary folder, like `atomic_write`; create missing parent folders.
 
-    On any exception these are removed again, unless something else was put there.
+    On any exception these are removed again, unless they are no longer empty.
     """
     parent = Path(os.path.realpath(path)).parent
     missing = [folder for folder in (parent, *parent.parents) if not folder.exists()]
@@ -83,10 +82,10 @@ def atomic_folder(path: Path, *, durable: bool = False, overwrite: bool = True) 
 
 
 def why_not_replaceable(folder: Path, marker: str, own_files: Collection[str]) -> str | None:
-    """What speaks against replacing a folder, or None: it is new, empty, or of the same kind.
+    """Why a folder must not be replaced; None if it is new, empty, or of the same kind.
 
-    A folder of the same kind has the file `marker`, and nothing but `own_files`, names or globs.
-    Without the marker, even a file of such a name, as README.md, may be somebody's own.
+    A folder of the same kind has the file `marker` and nothing but `own_files`, names or globs.
+    Without the marker, even a file with such a name, like README.md, may be the user's own.
     """
     if not folder.exists():
         return None
@@ -112,8 +111,8 @@ def write_json(path: Path, value: object, *, durable: bool = False) -> None:
 
 
 def allocate(path: Path, n_bytes: int) -> None:
-    """Write a file of zeros, to be changed by memory map: in a file with holes, a full disk would
-    kill the process.
+    """Write a file of zeros, to be changed through a memory map: with a sparse file, a full disk
+    would kill the process.
     """
     with path.open("wb") as file:
         for start in range(0, n_bytes, BUFFER_BYTES):
@@ -121,12 +120,12 @@ def allocate(path: Path, n_bytes: int) -> None:
 
 
 def recover(folder: Path) -> None:
-    """Remove all that killed writers left in a folder, and restore folders they were replacing."""
+    """Remove leftovers of killed writers in a folder, and restore folders they were replacing."""
     _remove_leftovers(folder.rglob(f".*{LOCK_SUFFIX}"))
 
 
 def is_temporary(name: str) -> bool:
-    """Whether a file name is one of `atomic_write`'s own."""
+    """Whether a file name is a temporary one of `atomic_write`."""
     return name.startswith(".") and name.endswith((SUFFIX, LOCK_SUFFIX, OLD_SUFFIX))
 
 
@@ -151,25 +150,25 @@ def _marked_as_used(temporary: Path) -> Iterator[None]:
     lock = FileLock(temporary.with_suffix(LOCK_SUFFIX), thread_local=False)
     try:
         # On a file system without locks the name is still unique; leftovers are never removed.
-        if temporary.parent.is_dir():  # filelock would make it
+        if temporary.parent.is_dir():  # filelock would create it
             with suppress(OSError):
                 lock.acquire(timeout=LOCK_SECONDS, poll_interval=0.01)
         yield
     finally:
         lock.release()
-        # No other writer ever uses this name, so removing it splits no waiting processes.
+        # No other writer uses this name, so no process still waits for the removed lock file.
         _remove_lock(Path(lock.lock_file))
 
 
 def _replace(temporary: Path, target: Path, *, overwrite: bool) -> None:
-    """Rename; a folder cannot be replaced in one step, so the old one is first moved aside."""
+    """Rename; a folder cannot be replaced in one step, so the old one is moved away first."""
     old = temporary.with_suffix(OLD_SUFFIX)
     while True:
         try:
             os.replace(temporary, target)
             break
         except OSError as error:
-            # A denied permission has other reasons too.
+            # A permission error may have other causes.
             exists = error.errno in FOLDER_EXISTS and (
                 error.errno != errno.EACCES or target.is_dir()
             )
@@ -194,7 +193,7 @@ def _restore(old: Path, target: Path) -> None:
 
 
 def _remove_lock(lock_path: Path) -> None:
-    """Remove the lock of a writer, unless a folder waits to be moved back: it is found by it."""
+    """Remove a writer's lock, unless it is needed to find a folder that must be moved back."""
     if not lock_path.with_suffix("").with_suffix(OLD_SUFFIX).exists():
         _remove(lock_path)
 

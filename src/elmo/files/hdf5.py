@@ -1,7 +1,7 @@
-"""New HDF5 files, in which a full disk is an OSError.
+"""Write new HDF5 files; a full disk raises OSError.
 
 In: the path of a new file. Out: an `h5py.File` to write to. The HDF5 library crashes when it closes
-a file that it could not write; here it finds what it wrote, in memory if not on the disk.
+a file after a failed write; to avoid this, what cannot be written to disk is kept in memory.
 """
 
 import io
@@ -15,12 +15,12 @@ import h5py
 
 
 class FailingOnce(io.RawIOBase):
-    """An unbuffered file; its first failed write is an OSError, and later ones stay in memory."""
+    """An unbuffered file; its first failed write raises OSError, later writes stay in memory."""
 
     def __init__(self, file: io.RawIOBase) -> None:
         self._file = file
         self.error: OSError | None = None  # of the first failed write
-        self._unwritten: list[tuple[int, bytes]] = []  # positions and what belongs there
+        self._unwritten: list[tuple[int, bytes]] = []  # positions and bytes
 
     def write(self, content: Any, /) -> int:  # noqa: ANN401 - any buffer
         view = memoryview(content).cast("B")
@@ -37,7 +37,7 @@ class FailingOnce(io.RawIOBase):
         return len(view)
 
     def readinto(self, buffer: Any, /) -> int:  # noqa: ANN401 - any buffer
-        """Read what was written, to the disk or not."""
+        """Read what was written to disk or kept in memory."""
         view = memoryview(buffer).cast("B")
         start = self._file.tell()
         n_read = self._file.readinto(view) or 0
@@ -53,13 +53,13 @@ class FailingOnce(io.RawIOBase):
         return self._file.seek(offset, whence)
 
     def truncate(self, size: int | None = None, /) -> int:
-        """Set the size; HDF5 does so when it closes a file."""
+        """Set the size, as HDF5 does on closing; ignored after a failed write."""
         return self._file.truncate(size) if self.error is None else size or 0
 
 
 @contextmanager
 def new_hdf5(path: Path) -> Iterator[h5py.File]:
-    """Give a new HDF5 file; a write that fails raises OSError."""
+    """Yield a new HDF5 file; a failed write raises OSError."""
     with path.open("w+b", buffering=0) as raw, hdf5_in(raw) as file:
         yield file
 
@@ -68,19 +68,19 @@ def _open(disk: FailingOnce) -> h5py.File:
     try:
         return h5py.File(disk, "w")
     except BaseException as error:
-        # A signal may come when the file is half open. Frames of the traceback would keep it so
-        # until the interpreter ends, when it can no longer be closed.
+        # A signal may arrive while the file is half open. Frames of the traceback would keep it
+        # alive until the interpreter exits, when it can no longer be closed.
         traceback.clear_frames(error.__traceback__)
         raise
 
 
 @contextmanager
 def hdf5_in(raw: io.RawIOBase) -> Iterator[h5py.File]:
-    """The same in an open file."""
+    """Like `new_hdf5`, in an open unbuffered file."""
     disk = FailingOnce(raw)
     try:
         with _open(disk) as file:
             yield file
     except Exception as error:
-        # While the error of a write is pending, h5py may meet others when it closes the file.
+        # After a failed write, h5py may raise other errors when it closes the file.
         raise (disk.error or error) from error

@@ -1,7 +1,7 @@
 """Locks between processes.
 
-In: the path of a lock file. Out: a context that one process at a time can be in. The system frees
-the lock when its process ends, however it ends; the empty lock file stays.
+In: the path of a lock file. Out: a context that one process at a time can enter. The system
+releases the lock when its process ends, even if it is killed; the empty lock file stays.
 """
 
 from collections.abc import Iterator

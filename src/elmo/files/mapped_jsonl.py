@@ -1,4 +1,4 @@
-"""Lists on disk that are read by memory map: one JSON value per line, and the offset of each line.
+"""Memory-mapped lists on disk: one JSON value per line, and the offset of each line.
 
 In: values such as words or lists of tokens, one after the other. Out: `NAME.jsonl` and
 `NAME.starts`, and a sequence that reads single values from them.
@@ -24,7 +24,7 @@ class MappedJsonLines(Sequence[Value], Generic[Value]):
     def __init__(self, path: Path, is_valid: Callable[[object], bool]) -> None:
         """Map the file; raises OSError or ValueError if it is incomplete.
 
-        A value that is not JSON, or not valid, is a DataError when it is read.
+        A value that is not JSON, or not valid, raises a DataError when it is read.
         """
         self._path = path
         self._is_valid = is_valid
@@ -49,7 +49,7 @@ class MappedJsonLines(Sequence[Value], Generic[Value]):
         """One value, or a list of several."""
         if isinstance(number, slice):
             return [self[k] for k in range(*number.indices(len(self)))]
-        line = range(len(self))[number]  # negative numbers and IndexError as with a list
+        line = range(len(self))[number]  # negative indices and IndexError as with a list
         start, stop = self._starts[line : line + 2].tolist()
         try:
             value: Value = json.loads(self._text[start:stop])
@@ -64,7 +64,7 @@ class MappedJsonLines(Sequence[Value], Generic[Value]):
 
 @contextmanager
 def mapped_jsonl_writer(path: Path) -> Iterator[Callable[[object], None]]:
-    """Give a function that appends a value to a new file."""
+    """Yield a function that appends a value to a new file."""
     n_bytes = 0
     with path.open("wb") as text, _starts_path(path).open("wb") as starts:
 

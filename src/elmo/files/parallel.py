@@ -1,4 +1,4 @@
-"""A function applied to many items by several processes.
+"""Apply a function to many items in several processes.
 
 In: a function and items that can be pickled. Out: the results, in the order of the items.
 """
@@ -21,8 +21,8 @@ def map_in_order(
     if n_workers == 1:
         yield from map(function, items)
         return
-    # A forked child needs no import guard in the caller's script and starts at once. The functions
-    # used here touch neither torch nor threads. Other systems have no safe fork.
+    # A forked child needs no import guard in the caller's script and starts immediately. The
+    # functions passed use neither torch nor threads. Other systems have no safe fork.
     context = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
     with ProcessPoolExecutor(n_workers, mp_context=context) as pool:
         pending: deque[Future[Result]] = deque()

@@ -20,14 +20,14 @@ from elmo.errors import ConfigError
 class StoragePath:
     """The path of a file or folder, which need not exist."""
 
-    filesystem: Any  # of fsspec
+    filesystem: Any  # an fsspec file system
     path: str
 
     @staticmethod
     def of(address: str | os.PathLike[str]) -> "StoragePath":
         """The storage path of a path or a URL."""
         address = os.fspath(address)
-        if "://" not in address:  # a path may contain characters that have a meaning for fsspec
+        if "://" not in address:  # a path may contain characters that are special to fsspec
             return StoragePath(LocalFileSystem(), Path(os.path.abspath(address)).as_posix())
         try:
             return StoragePath(*fsspec.core.url_to_fs(address))

@@ -29,11 +29,11 @@ csv.field_size_limit(MAX_LINE_BYTES)  # of all readers in the process; 131,072 b
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Fields:
-    """Which columns of a table are the text and the id, and which field of a FASTA header is."""
+    """The columns of the text and the id in a table, and the field of the id in a FASTA header."""
 
     column: str = "text"
     id_column: str | None = None
-    id_field: int | None = None  # of those that | separates, from 0; none: the first word
+    id_field: int | None = None  # index of a field separated by |; None: the first word
 
     def has_ids(self, path: Path) -> bool:
         """Whether the records of a file have ids."""
@@ -47,7 +47,7 @@ class Fields:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A text; its id is none in files without ids."""
+    """A text and its id, which is None in files without ids."""
 
     text: str
     id: str | None = None
@@ -68,7 +68,7 @@ def read_records(path: Path, fields: Fields) -> Iterator[Record]:
 def fasta_records(
     lines: Iterable[tuple[str, int]], name: str, fields: Fields
 ) -> Iterator[tuple[Record, int]]:
-    """The sequences in the lines of a FASTA file with their ids; and their bytes."""
+    """The sequences of a FASTA file with their ids, each with its size in bytes."""
     for header, sequence, n_bytes in parse_fasta(lines, name):
         word = (header.split() or [""])[0]
         parts, field = word.split("|"), fields.id_field
@@ -82,7 +82,7 @@ def _read_csv(path: Path, fields: Fields) -> Iterator[Record]:
         read_raw_lines(path),
         delimiter=SEPARATORS[suffix_of(path)],
         quoting=csv.QUOTE_MINIMAL if is_csv else csv.QUOTE_NONE,  # .tsv: a quote is a character
-        strict=True,  # a quote that is not closed would take all rows that follow
+        strict=True,  # an unclosed quote would swallow all following rows
     )
     try:
         for column in fields.columns():
@@ -94,7 +94,7 @@ def _read_csv(path: Path, fields: Fields) -> Iterator[Record]:
 
 
 def read_parquet(path: StoragePath, fields: Fields, first_row: int = 0) -> Iterator[Record]:
-    """The rows of a Parquet file, from one on; a missing text is empty."""
+    """The rows of a Parquet file from `first_row` on; a null text is empty."""
     with needs_extra("parquet"):
         import pyarrow as pa
         from pyarrow import parquet

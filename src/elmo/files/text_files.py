@@ -1,8 +1,8 @@
 """Text files, plain or compressed, as lines and as blocks of complete documents.
 
 In: the paths of UTF-8 text files (plain, .gz, .xz, or `-` for standard input). Out: lines; or lists
-of lines of about a megabyte, which end at a blank line, as this ends a document. Errors name the
-file and the line. A line of a FASTA file is a sequence, which is a document of its own.
+of lines of about a megabyte, which end at a blank line, the end of a document. Errors name the file
+and the line. Each sequence of a FASTA file is one line and one document.
 """
 
 import codecs
@@ -18,7 +18,7 @@ from typing import Any, BinaryIO, cast
 
 from elmo.errors import DataError
 
-# A block is what one process splits at a time. A longer document is cut: blocks bound the memory of
+# A block is the unit of work of one process. Longer documents are cut: blocks bound the memory of
 # the first pass, and shuffling needs documents that are not a large part of the corpus.
 BLOCK_CHARACTERS = 1_000_000
 FASTA_SUFFIXES = (".fasta", ".fa", ".faa", ".fas")
@@ -28,7 +28,7 @@ MAX_LINE_BYTES = 64_000_000  # a longer line is not a paragraph
 
 
 def find_text_files(*patterns: str | Path) -> list[Path]:
-    """The files that paths and glob patterns name, or the text files of folders, by name.
+    """Find files by paths, glob patterns or folders of text files; the files of each are sorted.
 
     `**` in a pattern matches folders of any depth. Hidden files of a folder are left out.
     """
@@ -37,7 +37,7 @@ def find_text_files(*patterns: str | Path) -> list[Path]:
 
 def _matches(pattern: str) -> list[Path]:
     is_plain = Path(pattern).exists() or Path(pattern) == STANDARD_INPUT
-    if is_plain and not Path(pattern).is_dir():  # it may contain characters of a pattern
+    if is_plain and not Path(pattern).is_dir():  # its name may contain glob characters
         return [Path(pattern)]
     if is_plain:
         paths = [path for path in Path(pattern).iterdir() if _is_text_of_folder(path)]
@@ -80,23 +80,23 @@ def read_lines(path: Path) -> Iterator[str]:
 
 
 def read_raw_lines(path: Path) -> Iterator[str]:
-    """The lines of a file with all white space and the line end: a word may be a Unicode space."""
+    """The lines of a file with all white space and line ends: a word may be a Unicode space."""
     return (line for line, _ in lines_with_sizes(lambda: _open_path(path), str(path)))
 
 
 def suffix_of(path: Path) -> str:
-    """The ending of a file's name before that of its compression, in lower case."""
+    """The suffix of a file name in lower case, without that of its compression."""
     name = path.with_suffix("") if path.suffix in (".gz", ".xz") else path
     return name.suffix.lower()
 
 
 def is_fasta(path: Path) -> bool:
-    """Whether a file is of sequences, by its name."""
+    """Whether a file is a FASTA file, by its name."""
     return suffix_of(path) in FASTA_SUFFIXES
 
 
 def parse_fasta(lines: Iterable[tuple[str, int]], name: str) -> Iterator[tuple[str, str, int]]:
-    """Header, sequence as it is written, and bytes of each record, from lines with their bytes."""
+    """Header, sequence as written, and size in bytes of each record, from lines with sizes."""
     header: str | None = None
     parts: list[str] = []
     n_bytes = 0
@@ -119,7 +119,7 @@ def parse_fasta(lines: Iterable[tuple[str, int]], name: str) -> Iterator[tuple[s
 def lines_with_sizes(
     open_file: Callable[[], AbstractContextManager[BinaryIO]], name: str, n_before: int = 0
 ) -> Iterator[tuple[str, int]]:
-    """The raw lines of a file, each with its bytes; error messages count from line `n_before`."""
+    """The raw lines of a file with their sizes in bytes; line numbers start after `n_before`."""
     number = n_before
     try:
         with open_file() as file:

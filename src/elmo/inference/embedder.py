@@ -1,4 +1,4 @@
-"""Layers of sentences: batched by length, with cached token vectors.
+"""Compute the layers of sentences, batched by length, with cached token vectors.
 
 In: token lists. Out: for each a float32 array (L+1, T, D), sentence markers removed, in the given
 order. The result for a sentence does not depend on its batch. A sentence that is too long for a
@@ -29,10 +29,10 @@ Tokens = Sequence[str]
 
 # Enough tokens in a batch to keep the cores busy; see benchmarks/.
 BATCH_TOKENS = 4096
-# Bounds the memory of the convolutions where there are no kernels; more at once is no faster.
+# Bounds the memory of the convolutions without kernels; larger blocks are no faster.
 WORDS_AT_ONCE = 512
 
-# A forked child lacks OpenMP's threads, and would wait for them for ever.
+# A forked child lacks OpenMP's threads and would wait for them forever.
 if hasattr(os, "register_at_fork"):  # not on Windows
     os.register_at_fork(after_in_child=lambda: torch.set_num_threads(1))
 
@@ -43,7 +43,7 @@ class Embedder:
     def __init__(
         self, bilm: BiLM, n_cached_words: int, alignment: Mapping[int, Array] | None = None
     ) -> None:
-        """`alignment` are matrices (D, D) by layer, which every vector of it is multiplied by."""
+        """`alignment` holds matrices (D, D) by layer, to multiply the layer's vectors by."""
         self.bilm = bilm
         self.alignment = alignment or {}
         self.cache = TokenVectorCache(n_cached_words, self._encode, self._version)
@@ -55,7 +55,7 @@ class Embedder:
         batch_size: int | None = None,
         start: BiLMState | None = None,
     ) -> list[Array]:
-        """The layers of each sentence, each from a fresh state, or from the one of `start`."""
+        """The layers of each sentence, each starting from zeros or the one state in `start`."""
         layers: list[Array | None] = [None] * len(sentences)
         for batch in length_batches(sentences, batch_size):
             tokens = [sentences[k] for k in batch]
@@ -88,7 +88,7 @@ class Embedder:
 
     @torch.inference_mode()
     def warm_state(self) -> BiLMState:
-        """The state after an empty sentence: a fixed start that is not zero."""
+        """The state after an empty sentence: a fixed, nonzero initial state."""
         state: BiLMState = self.bilm.contextualize(*self.read([[]])).state
         return state
 
@@ -100,9 +100,9 @@ class Embedder:
         write: Write,
         start: BiLMState | None = None,
     ) -> None:
-        """Write weighted sums (K, L+1) of one sentence's layers, chunk by chunk.
+        """Write weighted sums of one sentence's layers, chunk by chunk; `weights` are (K, L+1).
 
-        `write(tokens, columns, values)` gets values (K, n, P) for a range of tokens.
+        `write(tokens, columns, values)` is called with values (K, n, P) for a range of tokens.
         """
 
         def write_tokens(positions: slice, columns: slice, values: NDArray[Any]) -> None:
@@ -117,7 +117,7 @@ class Embedder:
         run_in_chunks(self.bilm, vectors, index[0], device_weights, write_tokens, state=start)
 
     def _align(self, layers: Array) -> Array:
-        """Layers (L+1, T, D) in the space of another language, where a matrix is given."""
+        """Map layers (L+1, T, D) to the space of another language, if they have a matrix."""
         for layer, matrix in self.alignment.items():
             layers[layer] = layers[layer] @ matrix.T
         return layers
@@ -134,14 +134,14 @@ class Embedder:
         return layers
 
     def read(self, sentences: Sequence[Tokens]) -> tuple[Tensor, Tensor, Tensor]:
-        """Token vectors (U, P) of the distinct words, their rows (B, T), lengths (B,)."""
+        """Token vectors (U, P) of the distinct words, each token's row (B, T), and lengths (B,)."""
         vectors, joined, lengths = self._number(sentences)
         index = joined.new_zeros(len(sentences), max(map(len, sentences), default=0) + 2)
         index[torch.arange(index.shape[1]) < lengths[:, None]] = joined
         return vectors, index.to(vectors.device), lengths
 
     def _read_joined(self, sentences: Sequence[Tokens]) -> tuple[Tensor, Tensor, Tensor]:
-        """Token vectors (U, P), their rows for all sentences in order (N,), lengths (B,)."""
+        """Token vectors (U, P), the rows of the concatenated sentences (N,), and lengths (B,)."""
         vectors, joined, lengths = self._number(sentences)
         return vectors, joined.to(vectors.device), lengths
 
@@ -170,10 +170,10 @@ class Embedder:
 
     def _version(self) -> tuple[object, ...]:
         """A value that changes when the token layer is trained, loaded or moved."""
-        # Weights that are only there packed cannot change.
+        # Weights that exist only packed cannot change.
         layers = self.bilm.token_layers()
         weights = [each.detach() for layer in layers for each in kernels.plain_tensors(layer)]
-        # Fused optimizers write without raising a tensor's version: so look at some numbers too.
+        # Fused optimizers do not increment a tensor's version, so compare some values too.
         sample = [weight.flatten()[:: weight.numel() // 8 + 1] for weight in weights]
         return (
             *((w.data_ptr(), 0 if w.is_inference() else w._version) for w in weights),
@@ -190,6 +190,6 @@ def _without_markers(output: BiLMOutput, sentences: Sequence[Tokens]) -> list[Ar
 def length_batches(
     sentences: Sequence[Tokens], batch_size: int | None = None
 ) -> Iterator[list[int]]:
-    """Batches of sentence numbers, longest first."""
+    """Batches of sentence indices, longest first."""
     lengths = [len(tokens) + 2 for tokens in sentences]
     return batches_by_length(lengths, max_items=batch_size or inf, max_tokens=BATCH_TOKENS)

@@ -2,7 +2,7 @@
 
 In: token lists, or char ids (B, T, C). Out: `ElmoOutput`: k mixes of all layers, each (B, T, D),
 and the mask (B, T), sentence markers removed. The biLM runs once for all mixes; it is frozen
-unless asked otherwise.
+unless `fine_tune` is set.
 """
 
 from collections.abc import Sequence
@@ -91,7 +91,7 @@ class ElmoLayer(nn.Module):
         )
 
     def encode(self, sentences: Sequence[Sequence[str]] | Tensor | Batch) -> Batch:
-        """Sentences as a batch on the device of the biLM."""
+        """Encode sentences as a batch on the device of the biLM."""
         device = next(self.bilm.parameters()).device
         if isinstance(sentences, Batch):
             return sentences.to(device)

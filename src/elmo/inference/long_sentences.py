@@ -1,4 +1,4 @@
-"""A sentence of any length in bounded memory, with the same result as in one run.
+"""Run a sentence of any length in bounded memory, with the same result as in one run.
 
 In: token vectors and the tokens' rows in them (T,). Out: weighted sums of the layers, written
 chunk by chunk into any array. The forward direction runs from the start and the backward one from
@@ -32,7 +32,7 @@ def run_in_chunks(
 ) -> None:
     """Call `write(tokens, columns, values)`, values (K, n, P), until all T tokens are written.
 
-    `weights` (K, L+1) of the layers; `state` is the initial state, zeros if absent.
+    `weights` (K, L+1) are layer weights; `state` is the initial state, zeros by default.
     """
     n_tokens = len(words)
     width = bilm.config.lstm.projection_dim
@@ -48,7 +48,7 @@ def run_in_chunks(
             words[position].flip(0) if back else words[position]
             for position, back in zip(positions, is_backward, strict=True)
         ]
-        # Only the words of the chunk: the input product of every given word is computed.
+        # Pass only the chunk's words, because the input product of every row is computed.
         distinct, index = torch.unique(torch.stack(chunks), return_inverse=True)
         rows = token_vectors[distinct]
         layers, state = bilm.run(rows, list(index), [1] * (end - start), state)

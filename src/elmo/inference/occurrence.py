@@ -36,9 +36,9 @@ class Occurrence:
 
     @staticmethod
     def of(sentence: str | Sequence[str], position: int | None = None) -> "Occurrence":
-        """A word of a raw sentence, or of one given as its tokens.
+        """The word at a position of a raw sentence or of a list of tokens.
 
-        Without a position, the word is between asterisks in a raw sentence.
+        Without a position, the word is the one between asterisks in a raw sentence.
         """
         if position is None:
             if not isinstance(sentence, str):

@@ -1,4 +1,4 @@
-"""What `embed` and `score` return.
+"""The results of `embed` and `score`.
 
 `Embedded`: the tokens of a text, their offsets and all layers of each; a choice of layers gives one
 vector per token (T, D) or per text (D,). `Scored`: log-probabilities of each word of each sentence,
@@ -23,8 +23,8 @@ from elmo.errors import ConfigError
 Array = NDArray[np.floating[Any]]
 Layers = str | int | Sequence[float] | Array
 Scores = NDArray[np.float64]
-# What a word is predicted from: all words before it, all after it, or both. `Scorer` says how the
-# last is computed.
+# What a word is predicted from: all words before it, all words after it, or both. See `combine` in
+# scoring.py for the last.
 Context = Literal["forward", "backward", "combined"]
 N_SHOWN = 40  # characters of a text in a `repr`
 
@@ -35,10 +35,10 @@ class EmbeddedToken:
 
     text: str
     layers: Array  # (L+1, D)
-    offset: tuple[int, int] | None = None  # characters of the raw text; none for token lists
+    offset: tuple[int, int] | None = None  # characters of the raw text; None for token lists
 
     def vector(self, layers: Layers = "average") -> Array:
-        """The vector of a layer or mix, (D,), as `Embedded.vectors` takes it."""
+        """The vector of a layer or mix, (D,); `layers` as in `Embedded.vectors`."""
         return one_mix(layers, len(self.layers)) @ self.layers
 
     def __eq__(self, other: object) -> bool:
@@ -54,9 +54,9 @@ class Embedded:
 
     tokens: list[str]
     layers: Array  # (L+1, T, D), sentence markers removed
-    offsets: list[tuple[int, int]] | None = None  # characters of the raw text; none for token lists
+    offsets: list[tuple[int, int]] | None = None  # characters of the raw text; None for token lists
     sentences: list[tuple[int, int]] = field(default_factory=list)  # ranges of tokens
-    text: str | None = None  # the raw text; none for token lists
+    text: str | None = None  # the raw text; None for token lists
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -81,13 +81,14 @@ class Embedded:
         return f"<Embedded {shown!r}: {len(self)} tokens, {_shape(self.layers)}>"
 
     def vectors(self, layers: Layers = "average") -> Array:
-        """One vector per token, (T, D): "average", "sum", "top", a layer's number, or layer
-        weights. -1 is the last layer.
+        """One vector per token, (T, D).
+
+        `layers` is "average", "sum", "top", a layer index (-1 is the last), or layer weights.
         """
         return np.tensordot(one_mix(layers, len(self.layers)), self.layers, axes=1)
 
     def pooled(self, how: Literal["mean", "max"] = "mean", layers: Layers = "average") -> Array:
-        """One vector for the text, (D,): the mean or the maximum over its tokens; zero if none."""
+        """One vector for the text, (D,): the mean or maximum over its tokens; zeros if none."""
         if how not in ("mean", "max"):
             raise ConfigError(f"pooling {how!r} is unknown; expected 'mean' or 'max'")
         vectors = self.vectors(layers)
@@ -100,7 +101,7 @@ class Embedded:
 def layer_weights(layers: Layers, n_layers: int) -> NDArray[np.float32]:
     """A choice of layers as weights (K, L+1): each row is one weighted sum of all layers.
 
-    "all", "average", "sum", "top", a number, "0,2" (those layers), or a list of weights (one mix).
+    "all", "average", "sum", "top", an index, "0,2" (those layers), or a list of weights (one mix).
     """
     identity = np.eye(n_layers, dtype=np.float32)
     numbers: list[int] | None
@@ -170,7 +171,7 @@ class ScoredSentence:
     log_probs: Mapping[Context, Scores]  # (T,) each
     # Forward: of the end marker after the last word. Backward: of the begin marker.
     boundary_log_probs: Mapping[Context, float]
-    offsets: list[tuple[int, int]] | None = None  # characters of the raw text; none for token lists
+    offsets: list[tuple[int, int]] | None = None  # characters of the raw text; None for token lists
 
     def __eq__(self, other: object) -> bool:
         return type(other) is type(self) and equal_fields(self, other)
@@ -180,7 +181,7 @@ class ScoredSentence:
         return -self._words(context) / math.log(2)
 
     def log_prob(self, context: Context) -> float:
-        """The sum over the words and, for one direction, the boundary."""
+        """The log-probability of all words and, for a single direction, the boundary."""
         return float(self._words(context).sum()) + self.boundary_log_probs.get(context, 0.0)
 
     def n_predicted(self, context: Context) -> int:
@@ -231,9 +232,10 @@ class Tally:
         return self._n_unknown / self.n_words if self.n_words else 0.0
 
     def perplexities(self) -> dict[Context, float | None]:
-        """The exponential of the mean surprisal, by context; None where nothing was predicted.
+        """The exponential of the mean surprisal, by context.
 
-        For `combined`, which sees both sides of a word, it is a pseudo-perplexity.
+        None if nothing was predicted or on overflow. For `combined`, which sees both sides of a
+        word, it is a pseudo-perplexity.
         """
         return {
             context: _exponential(nats / n_predicted) if n_predicted else None
@@ -250,11 +252,11 @@ class Scored:
     sentences: list[ScoredSentence]
 
     def log_prob(self, context: Context) -> float:
-        """The sum over the sentences."""
+        """The log-probability of all sentences."""
         return sum(sentence.log_prob(context) for sentence in self.sentences)
 
     def perplexity(self, context: Context) -> float:
-        """Over all words and boundaries; NaN if there are none."""
+        """The perplexity over all words and boundaries; NaN if there are none or on overflow."""
         found = Tally(self.sentences).perplexities().get(context)
         return math.nan if found is None else found
 
@@ -297,5 +299,5 @@ def _bits(log_prob: float) -> float:
 
 
 def _exponential(nats: float) -> float | None:
-    """None if it is more than a float can hold."""
+    """exp(nats), or None on overflow."""
     return math.exp(nats) if nats < math.log(sys.float_info.max) else None

@@ -29,25 +29,25 @@ from elmo.text.vocabulary import BEGIN, END, RESERVED, UNKNOWN
 # Sizes of blocks of logits that fit the processor's cache: positions, and words of the vocabulary.
 ROWS_AT_ONCE = 256
 WORDS_AT_ONCE = 4096
-# Sentences of so many tokens are sorted by length at a time.
+# Sentences are sorted by length in windows of this many tokens.
 WINDOW_TOKENS = 20_000
 SMALLEST = torch.finfo(torch.float32).tiny
-# Log-probabilities in memory at once, for each context: 32 MB.
+# Maximum number of log-probabilities in memory at a time, for each context (32 MB).
 MAX_LOG_PROBS = 8_000_000
 
 
 @dataclass(frozen=True)
 class Predictions:
-    """The top layer where each word is predicted: per direction a row per prediction, in the order
-    of the text.
+    """The top-layer rows that predict words, per direction, in the order of the text.
 
-    Forward, a sentence's predictions are its words and its end; backward, its begin and its words.
+    Forward, a sentence's predictions are its words and its end marker; backward, its begin marker
+    and its words.
     """
 
     hidden: tuple[Tensor, ...]  # per direction (M, P)
     is_backward: tuple[bool, ...]
-    first: Tensor  # (B,), where each sentence's rows begin
-    last: Tensor  # (B,), and its last row
+    first: Tensor  # (B,), the first row of each sentence
+    last: Tensor  # (B,), the last row of each sentence
     state: BiLMState  # after the last word that each direction read
 
     def words(self) -> list[Tensor]:
@@ -85,7 +85,7 @@ def predict(
     is_backward = tuple(direction == "backward" for direction in bilm.config.directions)
     vectors, words, lengths = embedder.read(sentences)
     packing = Packing.of(lengths - 1, bilm.config.directions, words.device)
-    # Backward, the prediction at a position is made from the position after it.
+    # Backward, the prediction at a position is computed from the position after it.
     index = [
         words[packing.row, position + backward]
         for position, backward in zip(packing.position, is_backward, strict=True)
@@ -111,7 +111,7 @@ def _run(
     state: BiLMState,
 ) -> tuple[list[Tensor], BiLMState]:
     """The top layer of each direction, (M, P), in its own order."""
-    # A sentence alone may be of any length, so it is read in chunks; packed, it is its own steps.
+    # A single sentence may have any length, so it runs in chunks, with one token per step.
     is_alone = batch_sizes[0] == 1
     n_at_once = CHUNK_TOKENS if is_alone else len(index[0])
     tops: list[list[Tensor]] = []
@@ -145,7 +145,7 @@ def combine(log_probs: Sequence[Tensor]) -> Tensor:
 
 
 def fit(log_probs: Sequence[Tensor]) -> Tensor:
-    """How well each word fits a position, (N, V), by what both directions (or the only one) say.
+    """How well each word fits a position, (N, V), given both directions (or the only one).
 
     log P(word | left) + log P(word | right) - log P(word): Bayes' rule for two sides that are
     independent given the word. Without the last term function words come first everywhere
@@ -156,7 +156,7 @@ def fit(log_probs: Sequence[Tensor]) -> Tensor:
     if len(log_probs) == 2:
         ranks = torch.arange(scores.shape[1], device=scores.device) + 1.0
         scores += log_probs[1] + ranks.log()
-    scores[:, : len(RESERVED)] = -torch.inf  # no words, though the unknown word is predicted
+    scores[:, : len(RESERVED)] = -torch.inf  # not words, though the unknown word is predicted
     return scores
 
 
@@ -175,7 +175,7 @@ def log_probs_of(ids: Tensor, rows: Sequence[Tensor], head: Head) -> Tensor:
 
 
 def log_probs_in_blocks(ids: Tensor, rows: Sequence[Tensor], head: Head) -> Tensor:
-    """As `log_probs_of`, by PyTorch; one exponential, of half a logit, serves all three sums."""
+    """Like `log_probs_of`, in PyTorch; one exponential, of half a logit, serves all three sums."""
     totals: list[Tensor] = []
     found = rows[0].new_zeros(len(rows) + 1, len(ids))
     first = 0
@@ -278,7 +278,7 @@ class Scorer:
             yield from self.score(window)
 
     def _score_carrying(self, sentences: Iterable[Tokens]) -> Iterator[ScoredSentence]:
-        """Score sentences one after the other, each from the state after the one before."""
+        """Score sentences in order, each from the state after the previous one."""
         state: BiLMState | None = None
         for tokens in sentences:
             check_tokens(tokens)

@@ -20,9 +20,9 @@ class TokenVectorCache:
     """Token vectors of the words seen so far."""
 
     def __init__(self, n_words: int, encode: Encoder, version: Version) -> None:
-        """Cache up to `n_words` words; `encode` gives the vectors (U, P) of new ones.
+        """Cache up to `n_words` words; `encode` returns the vectors (U, P) of new ones.
 
-        `version` gives a value that changes when the vectors do.
+        `version` returns a value that changes when the vectors do.
         """
         self.n_words = n_words
         self._encode = encode
@@ -43,7 +43,7 @@ class TokenVectorCache:
                 self._rows, self._table, self._cached_version = {}, None, version
             new = [word for word in words if word not in self._rows]
             if len(self._rows) + len(new) > self.n_words:
-                # Frequent words are soon cached again; an order of use (LRU) would cost more.
+                # Frequent words are soon cached again; LRU eviction would cost more.
                 self._rows, self._table, new = {}, None, list(words)
             if self._table is None and (not new or len(new) > self.n_words):
                 return self._encode(new)
@@ -56,7 +56,7 @@ class TokenVectorCache:
         n_known = len(self._rows)
         needed = n_known + len(words)
         if self._table is None or needed > len(self._table):
-            # Doubling: an empty cache for a million words takes no memory.
+            # Grow by doubling, so that an empty cache for a million words takes no memory.
             n_rows = min(self.n_words, max(1024, 2 * needed))
             larger = vectors.new_empty(n_rows, vectors.shape[1])
             if self._table is not None:

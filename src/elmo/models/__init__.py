@@ -1,7 +1,7 @@
-"""Models: those inside the package, those that are downloaded by name, and all their formats.
+"""Models: those included in the package, those downloaded by name, and all their formats.
 
-In: what a user named. Out: the folder of a shipped or released model if it is the name of one, else
-the path as it was.
+In: a path or a name. Out: the folder of the shipped or released model of that name, else the path
+unchanged.
 """
 
 from pathlib import Path
@@ -11,10 +11,10 @@ SHIPPED = (ENGLISH,)
 
 
 def locate(path: Path) -> Path:
-    """The folder behind a model's name; a file or folder of that name goes first."""
+    """The folder of a named model; an existing file or folder of that name takes precedence."""
     from elmo.models import catalog, downloads
 
-    name = path.as_posix()  # of a repository, on Windows too
+    name = path.as_posix()  # with slashes on Windows too, as in a repository's name
     if path.exists():
         return path
     if name in SHIPPED:

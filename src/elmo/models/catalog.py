@@ -28,19 +28,19 @@ class Release:
     name: str
     about: str
     languages: tuple[str, ...] = ()
-    files: tuple[str, ...] = ()  # addresses; none where only a page is known
+    files: tuple[str, ...] = ()  # addresses; empty if only a page is known
     softmax: str | None = None  # which of the files holds the output words' weights
-    vocabulary: str | None = None  # and which the words
+    vocabulary: str | None = None  # which of the files holds the output words
     license: str | None = None
     page: str | None = None
-    hashes: tuple[str, ...] = field(default=())  # SHA-256 of the files, in their order
+    hashes: tuple[str, ...] = field(default=())  # SHA-256 of the files, in the same order
 
     def file_names(self) -> dict[str, str]:
-        """The addresses by the names of the files."""
+        """The addresses of the files by their names."""
         return {PurePosixPath(unquote(urlsplit(url).path)).name: url for url in self.files}
 
     def hash_of(self, file_name: str) -> str | None:
-        """The SHA-256 of a file, where it is known."""
+        """The SHA-256 of a file; None if it is not known."""
         return dict(zip(self.file_names(), self.hashes, strict=False)).get(file_name)
 
 
@@ -57,7 +57,7 @@ def releases() -> dict[str, Release]:
 
 
 def find(name: str) -> Release:
-    """The model with a name; the error for an unknown one lists the nearest names."""
+    """Find a model by its name; the error for an unknown one lists the nearest names."""
     known = releases()
     if name in known:
         return known[name]
@@ -70,19 +70,19 @@ def find(name: str) -> Release:
 
 
 def of_addresses(*addresses: str) -> Release:
-    """A model that is known by nothing but the addresses of its files."""
+    """Create an entry for a model that is known only by the addresses of its files."""
     digest = hashlib.sha256(" ".join(addresses).encode()).hexdigest()[:16]
     return Release(name=f"address-{digest}", about=addresses[0], files=addresses)
 
 
 def nearest(name: str) -> str:
-    """What a name was perhaps meant to be, for the end of a message."""
+    """Suggest similar names, as the end of an error message."""
     close = difflib.get_close_matches(name, [*releases(), "english"], n=3, cutoff=0.5)
     return f" (did you mean {', '.join(close)}?)" if close else ""
 
 
 def is_name(text: str) -> bool:
-    """Whether a text can be nothing but the name of a released model."""
+    """Whether a text has the form of a released model's name."""
     if text in releases() or text.startswith(HUGGING_FACE):
         return True
     return text.partition(":")[0] in _families() and ":" in text

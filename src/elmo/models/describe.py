@@ -16,7 +16,7 @@ from elmo.settings import to_mapping
 def describe(
     path: Path, options: Path | None = None, vocabulary: Path | None = None
 ) -> dict[str, Any]:
-    """Format, size and settings of a model; `sha256` is the hash of its weights file."""
+    """Format, size and settings of a model; `sha256` is the hash of its weights file or archive."""
     source = formats.find(path, options, vocabulary)
     model = formats.read(path, options, vocabulary)
     config = model.bilm.config

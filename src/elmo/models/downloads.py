@@ -1,8 +1,9 @@
 """Released models, downloaded once and kept in the user's cache.
 
 In: the name of a model in the catalog, or `hf:owner/name`. Out: the folder of its files, all of
-them whole. Environment: `ELMO_HOME` is the cache (else `elmo` in the user's), `ELMO_OFFLINE=1`
-forbids the network, `ELMO_MIRROR` is an address under which files are found by host and path.
+them complete. Environment: `ELMO_HOME` is the cache (default: `elmo` in the user's cache folder),
+`ELMO_OFFLINE=1` forbids downloads, `ELMO_MIRROR` is an address under which files are found by host
+and path.
 """
 
 import hashlib
@@ -34,7 +35,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Downloaded:
-    """What is remembered of a file."""
+    """The record of a downloaded file."""
 
     url: str
     sha256: str
@@ -42,7 +43,7 @@ class Downloaded:
 
 
 def cache_folder() -> Path:
-    """Where downloaded models are kept."""
+    """The folder of downloaded models."""
     home = os.environ.get("ELMO_HOME")
     if home:
         return Path(home).expanduser() / "models"
@@ -54,7 +55,7 @@ def cache_folder() -> Path:
 
 
 def folder_of(release: Release) -> Path:
-    """Where the files of a model are, or will be."""
+    """The folder of a model's files, which may not be downloaded yet."""
     return cache_folder() / release.name.replace(":", "-")
 
 
@@ -65,14 +66,14 @@ def is_here(release: Release) -> bool:
 
 
 def fetch(name: str) -> Path:
-    """The folder of a model's files, which are downloaded first if they are missing."""
+    """Return the folder of a model's files; missing files are downloaded first."""
     if name.startswith(HUGGING_FACE):
         return _fetch_from_hub(name.removeprefix(HUGGING_FACE))
     return fetch_release(catalog.find(name))
 
 
 def fetch_release(release: Release) -> Path:
-    """The same for a model of the catalog."""
+    """Like `fetch`, for a release."""
     folder = folder_of(release)
     if not release.files:
         if folder.is_dir() and any(not p.name.startswith(".") for p in folder.iterdir()):
@@ -124,10 +125,10 @@ def _download(release: Release, file_name: str, url: str, folder: Path) -> None:
 
 
 def _get(address: str, partial: Path, file_name: str, by_hand: str) -> None:
-    """Download to a file, from where an earlier attempt ended."""
+    """Download to a file; an interrupted download is resumed."""
     from huggingface_hub.file_download import http_get
 
-    # An earlier attempt of another address is not continued.
+    # A download from another address is not resumed.
     marker = partial.with_suffix(".address")
     digest = hashlib.sha256(address.encode()).hexdigest()
     if not marker.is_file() or marker.read_text() != digest:
@@ -138,9 +139,9 @@ def _get(address: str, partial: Path, file_name: str, by_hand: str) -> None:
             http_get(
                 address, file, resume_size=partial.stat().st_size, displayed_filename=file_name
             )
-    except Exception as error:  # its HTTP library, and so its errors, changes with its version
+    except Exception as error:  # the type depends on the version of huggingface_hub
         status = getattr(getattr(error, "response", None), "status_code", None)
-        if status == 416:  # all of it was there, or more than the server has
+        if status == 416:  # the partial file is complete, or longer than the server's
             partial.unlink()
         what = f"HTTP {status}" if status else " ".join(str(error).split()) or type(error).__name__
         raise CheckpointError(
@@ -179,7 +180,7 @@ def _fetch_from_hub(repository: str) -> Path:
                 local_files_only=is_offline,
             )
         )
-    except Exception as error:  # as above
+    except Exception as error:  # as in `_get`
         reason = " ".join(str(error).split())[:300]
         raise CheckpointError(
             f"{HUGGING_FACE}{repository}: not downloaded ({reason}), expected a public repository "

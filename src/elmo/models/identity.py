@@ -1,7 +1,7 @@
-"""The hashes that tell whether files belong together.
+"""Hashes that show whether files belong together.
 
 In: a network, or a file. Out: a SHA-256 in hexadecimal digits. Caches, indexes, shards, task models
-and fine-tuning runs record the hash of the model that they were made with.
+and fine-tuning runs record the hash of the model that they were created with.
 """
 
 import hashlib
@@ -24,8 +24,8 @@ def model_hash(
 ) -> str:
     """The hash of everything that a biLM's vectors depend on: settings, word lists and weights.
 
-    It does not depend on the file format that the biLM was read from. With a head and its output
-    vocabulary, these are included.
+    It does not depend on the file format that the biLM was read from. A head and its output
+    vocabulary are included if given.
     """
     lexicon = bilm.word_encoder.lexicon
     lists = (lexicon.words.words if lexicon.words else (), lexicon.characters or ())
@@ -39,7 +39,7 @@ def model_hash(
 
 
 def vectors_hash(model: Model) -> str:
-    """The hash of everything that the vectors of `Elmo.embed` depend on: also of alignments."""
+    """The hash of everything that the vectors of `Elmo.embed` depend on, including alignments."""
     bilm_hash = model_hash(model.bilm)
     if not model.alignment:
         return bilm_hash
@@ -57,7 +57,7 @@ def file_hash(path: Path) -> str:
 
 
 def _add_weights(digest: "hashlib._Hash", module: nn.Module) -> None:
-    # Not by `state_dict`, which would unpack the weights for good: twice the memory.
+    # Not by `state_dict`, which would unpack the weights permanently: twice the memory.
     for name, tensor in kernels.sorted_parameters(module):
         digest.update(name.encode())
         # As bytes: numpy has no bfloat16.

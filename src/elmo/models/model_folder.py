@@ -1,7 +1,7 @@
 """Save and load model folders: config.json, model.safetensors, vocab.txt, README.md.
 
 In: a `BiLM`, with its head and output vocabulary if it has them. Out: a folder, written atomically;
-and back. The format has a version; a newer version is refused.
+and the reverse. The format has a version; a newer version is rejected.
 """
 
 import json
@@ -49,7 +49,7 @@ class Mix:
 
     @property
     def layers(self) -> list[float]:
-        """The factor of each layer, for `Embedded.vectors` and all that takes layer weights."""
+        """The factor of each layer, for `Embedded.vectors` and other uses of layer weights."""
         shares = torch.softmax(torch.tensor(self.weights), dim=0)
         return (self.gamma * shares).tolist()
 
@@ -66,17 +66,17 @@ class ModelSettings:
 
 @dataclass(frozen=True)
 class Model:
-    """A biLM, with the head and the vocabulary that predict words if it has them."""
+    """A biLM, with the head and the output vocabulary if it has them."""
 
     bilm: BiLM
     head: Head | None = None
     vocabulary: Vocabulary | None = None
     mixes: tuple[Mix, ...] = ()
-    # Matrices (D, D) by layer, which map its vectors into the space of another language.
+    # Matrices (D, D) by layer, which map the layer's vectors into the space of another language.
     alignment: Mapping[int, NDArray[np.float32]] = field(default_factory=dict)
 
     def refuse_alignment(self, what: str, *layers: int) -> None:
-        """Raise a ConfigError if one of some layers, or any, is aligned: `what` would ignore it."""
+        """Raise a ConfigError if one of `layers`, or any, is aligned: `what` would ignore it."""
         aligned = sorted(layer for layer in self.alignment if not layers or layer in layers)
         if aligned:
             raise ConfigError(
@@ -114,7 +114,7 @@ def save(
 
 
 def load(folder: Path) -> Model:
-    """Read a model folder; weights are float32 in memory whatever they are on disk."""
+    """Read a model folder; weights are float32 in memory, whatever their type on disk."""
     settings = read_settings(folder)
     where = str(folder / WEIGHTS)
     parts = {"bilm", ALIGNMENT} if settings.head is None else {"bilm", "head", ALIGNMENT}
@@ -139,7 +139,7 @@ def load(folder: Path) -> Model:
 def _read_alignment(
     tensors: Mapping[str, Tensor], config: BiLMConfig, where: str
 ) -> dict[int, NDArray[np.float32]]:
-    """The alignment matrices of a model, after a check of their layers and shapes."""
+    """The alignment matrices of a model by layer, after checking their layers and shapes."""
     layers = {str(layer): layer for layer in range(config.lstm.n_layers + 1)}
     shape = (config.output_dim, config.output_dim)
     for name, tensor in tensors.items():
@@ -154,7 +154,7 @@ def _read_alignment(
 def assemble(
     config: BiLMConfig, state: Mapping[str, Tensor], where: str, lexicon: Lexicon | None = None
 ) -> BiLM:
-    """A network with these weights, without initializing random ones first."""
+    """Build a network with these weights, without random initialization."""
     with torch.device("meta"):
         bilm = BiLM(config, lexicon)
     fill(bilm, state, where)
@@ -162,7 +162,7 @@ def assemble(
 
 
 def fill(module: nn.Module, state: Mapping[str, Tensor], where: str) -> None:
-    """Set the weights of a module after a check of their names and shapes."""
+    """Set the weights of a module after checking their names, shapes and values."""
     expected = {name: tuple(tensor.shape) for name, tensor in module.state_dict().items()}
     found = {name: tuple(tensor.shape) for name, tensor in state.items()}
     for name in expected | found:
@@ -205,7 +205,7 @@ def read_settings(folder: Path) -> ModelSettings:
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
-    """Write a safetensors file; failures are OSErrors, as for other files."""
+    """Write a safetensors file; failures raise OSError, as for other files."""
     path.touch()
     mode = path.stat().st_mode
     try:
@@ -216,7 +216,7 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
 
 
 def default_card(model: Model) -> str:
-    """A model card with what is known without the training text."""
+    """A model card with what is known from the model alone."""
     config, lstm = model.bilm.config, model.bilm.config.lstm
     words = "no head" if model.vocabulary is None else f"{len(model.vocabulary):,} output words"
     return (
@@ -262,7 +262,7 @@ def _split(
 
 
 def _check_replaceable(folder: Path) -> None:
-    # Not marked by config.json: Hugging Face's mixin removes it before it saves a model again.
+    # config.json cannot be the marker: Hugging Face's mixin removes it before saving a model again.
     reason = why_not_replaceable(folder, WEIGHTS, (CONFIG, WEIGHTS, VOCABULARY, CARD, *LISTS))
     config = folder / CONFIG
     if reason is None and config.exists() and not _is_of_elmo(config):

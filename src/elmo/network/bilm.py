@@ -30,7 +30,7 @@ class BiLMState:
     cell: Tensor  # (R, L, B, H)
 
     def rows(self, order: Tensor | slice) -> "BiLMState":
-        """The state of some sentences, in that order."""
+        """Select sentences by index or slice, in that order."""
         return BiLMState(self.hidden[:, :, order], self.cell[:, :, order])
 
 
@@ -49,14 +49,14 @@ class Packing:
 
     row: Tensor  # (N,), the sentence
     position: tuple[Tensor, ...]  # R of (N,), the position in it
-    order: Tensor  # (B,), the sentences by falling length
-    batch_sizes: list[int]  # how many of them run at each step
+    order: Tensor  # (B,), the sentences by descending length
+    batch_sizes: list[int]  # number of sentences running at each step
 
     @staticmethod
     def of(lengths: Tensor, directions: Sequence[str], device: torch.device) -> "Packing":
-        """Pack sentences of these lengths, for tokens on a device.
+        """Pack sentences of the given lengths; the index tensors are moved to `device`.
 
-        Lengths on the CPU are packed there, so that nobody waits for a GPU.
+        The packing is computed on the CPU, so that lengths on the CPU need no GPU synchronization.
         """
         lengths = lengths.cpu()
         order = torch.argsort(lengths, descending=True, stable=True)
@@ -78,7 +78,7 @@ class BiLM(nn.Module):
     """A bidirectional language model without its softmax."""
 
     def __init__(self, config: BiLMConfig, lexicon: Lexicon | None = None) -> None:
-        """Build the network; `lexicon` has the word and character lists of a model with lists."""
+        """Build the network; `lexicon` holds the word and character lists if the config has any."""
         super().__init__()
         self.config = config
         self.word_encoder = _build_word_encoder(config, lexicon or Lexicon())
@@ -104,14 +104,14 @@ class BiLM(nn.Module):
 
     @property
     def n_parameters(self) -> int:
-        """The number of trained parameters; the padding character embedding, zero, is not one."""
+        """The number of trained parameters, without the padding character's embedding (zero)."""
         n_all = kernels.count_numbers(self)
         return n_all - (0 if self.config.char_cnn is None else self.config.char_cnn.char_dim)
 
     def store_matrices(self, dtype: torch.dtype) -> None:
-        """Store the large matrices, those of highways and LSTM layers, in `dtype`.
+        """Store the large matrices, those of highway and LSTM layers, in `dtype`.
 
-        Activations stay float32. Such a model cannot be trained.
+        Activations stay float32. The model can no longer be trained.
         """
         self.requires_grad_(False)
         for module in self.modules():
@@ -121,9 +121,9 @@ class BiLM(nn.Module):
                         weight.data = weight.data.to(dtype)
 
     def hold_packed(self) -> None:
-        """Hold the large matrices once, as the kernels for CPUs read them.
+        """Hold the large matrices only in the packed layout of the CPU kernels.
 
-        Plain tensors are made of them when a parameter is asked for: to train, save or move them.
+        They are unpacked to plain tensors when a parameter is accessed: to train, save or move it.
         """
         if not kernels.is_available() or any(
             each.device.type != "cpu" or each.dtype not in (torch.float32, torch.bfloat16)
@@ -146,9 +146,9 @@ class BiLM(nn.Module):
         )
 
     def hidden_matrices(self) -> dict[str, int]:
-        """The weights that map vectors to vectors, by name, and of how many matrices each is.
+        """The hidden weights by parameter name, and the number of matrices stacked in each.
 
-        The gates of an LSTM layer are the rows of one weight.
+        The input and recurrent weights of an LSTM layer stack the matrices of its four gates.
         """
         n_blocks: dict[str, int] = {}
         for prefix, module in self.named_modules():
@@ -160,18 +160,18 @@ class BiLM(nn.Module):
         return n_blocks
 
     def token_layers(self) -> list[nn.Module]:
-        """The layers on which token vectors depend."""
+        """The layers that compute token vectors."""
         layers = (self.word_table, self.char_cnn, self.token_projection)
         return [layer for layer in layers if layer is not None]
 
     def token_vectors(self, char_ids: Tensor) -> Tensor:
-        """(U, C) -> (U, P), of words as `word_encoder.encode` gives them."""
+        """Token vectors of words encoded by `word_encoder.encode`, (U, C) -> (U, P)."""
         parts = []
         if self.word_table is not None:
             parts.append(self.word_table(char_ids[:, 0]))  # (U, W)
             char_ids = char_ids[:, 1:]
         if self.char_cnn is not None:
-            parts.append(self.char_cnn(char_ids))  # (U, F), or (U, P) where it is all
+            parts.append(self.char_cnn(char_ids))  # (U, F), or (U, P) without a token projection
         vectors = parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1)
         return vectors if self.token_projection is None else self.token_projection(vectors)
 
@@ -213,7 +213,7 @@ class BiLM(nn.Module):
         lengths: Tensor,
         state: BiLMState | None = None,
     ) -> BiLMOutput:
-        """All layers for sentences (B, T) of rows of `token_vectors` (U, P)."""
+        """All layers for sentences given as indices (B, T) into `token_vectors` (U, P)."""
         n_sentences, n_positions = word_index.shape
         device = token_vectors.device
         packing = Packing.of(lengths, self.config.directions, device)
@@ -236,7 +236,7 @@ class BiLM(nn.Module):
         lengths: Tensor,
         state: BiLMState | None = None,
     ) -> Tensor:
-        """All layers (L+1, N, R*P) for sentences one after the other, (N,), with no padding."""
+        """All layers (L+1, N, R*P) for concatenated sentences (N,), without padding."""
         device = token_vectors.device
         packing = Packing.of(lengths, self.config.directions, device)
         starts = (lengths.cumsum(0) - lengths).to(device)  # (B,)
@@ -267,7 +267,7 @@ class BiLM(nn.Module):
         for r, position in enumerate(positions):
             rows = [token_vectors[index[r]], *(layer[r] for layer in packed)]
             for depth, row in enumerate(rows):
-                # Under autocast the token layer and the LSTM may give different types.
+                # Under autocast the token layer and the LSTM may return different dtypes.
                 by_direction[depth, :, r].index_copy_(0, position, row.to(layers.dtype))
         return after.rows(torch.argsort(packing.order))
 
@@ -291,7 +291,7 @@ def _build_word_table(lists: LexiconConfig) -> nn.Embedding | None:
     start = torch.empty(lists.n_words, lists.word_dim)
     table = nn.Embedding(lists.n_words, lists.word_dim, _weight=start)
     if not table.weight.is_meta:
-        nn.init.uniform_(table.weight, -1, 1)  # as bilm-tf starts it
+        nn.init.uniform_(table.weight, -1, 1)  # like bilm-tf
     return table
 
 
@@ -320,13 +320,13 @@ def _build_token_projection(config: BiLMConfig, lists: LexiconConfig) -> nn.Line
 def carry_over(
     carried: BiLMState, n_positions: int, bilm: BiLM, run: Callable[[BiLMState], BiLMOutput]
 ) -> tuple[BiLMOutput, BiLMState]:
-    """Run a batch from the states that its places were left in, and carry the states on.
+    """Run a batch from the states carried at its positions, and return the updated states.
 
-    As in the originals: a larger batch starts its further places fresh, and a smaller one leaves
-    the state of the others as it was.
+    As in the original implementations, the additional positions of a larger batch start from zeros,
+    and a smaller batch leaves the states of the other positions unchanged.
     """
     fresh = bilm.initial_state(max(0, n_positions - carried.hidden.shape[2]))
-    # The network may have been moved since.
+    # The network may have been moved to another device since.
     carried = BiLMState(carried.hidden.to(fresh.hidden), carried.cell.to(fresh.cell))
     known = _beside(carried, fresh)
     output = run(known.rows(slice(n_positions)))
@@ -334,14 +334,14 @@ def carry_over(
 
 
 def _beside(one: BiLMState, other: BiLMState) -> BiLMState:
-    """The sentences of both."""
+    """Concatenate the sentences of two states."""
     return BiLMState(
         torch.cat([one.hidden, other.hidden], dim=2), torch.cat([one.cell, other.cell], dim=2)
     )
 
 
 def _join_states(states: list[list[LayerState]]) -> BiLMState:
-    """Layers of directions to one tensor each, directions first."""
+    """Stack states, given by layer and direction, with the direction first."""
     by_direction = list(zip(*states, strict=True))
     return BiLMState(
         torch.stack([torch.stack([layer.hidden for layer in stack]) for stack in by_direction]),

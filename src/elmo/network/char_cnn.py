@@ -30,7 +30,8 @@ class Highway(nn.Module):
         """(U, F) -> (U, F)."""
         if kernels.can_run_highway(self.transform, self.gate, x):
             return kernels.run_highway(self.transform, self.gate, x)
-        # Weights may be stored in fewer bits than are computed with, and autocast gives fewer.
+        # Weights may be stored in lower precision than the input, and autocast returns lower
+        # precision.
         gate = linear(x, self.gate.weight.to(x.dtype), self.gate.bias).to(x.dtype)
         transform = linear(x, self.transform.weight.to(x.dtype), self.transform.bias).to(x.dtype)
         return torch.lerp(x, torch.relu(transform), torch.sigmoid(gate))
@@ -64,7 +65,7 @@ class CharCNN(nn.Module):
             nn.Conv1d(char_dim, number, width) for width, number in filters
         )
         self.highways = nn.ModuleList(Highway(n_filters) for _ in range(n_highways))
-        # The original has no projection where it would not change the width.
+        # Like the original, no projection if it would not change the width.
         self.projection = (
             None if output_dim in (None, n_filters) else nn.Linear(n_filters, output_dim)
         )
@@ -73,7 +74,7 @@ class CharCNN(nn.Module):
     def reset_parameters(self) -> None:
         """Initialize as the original training code does."""
         if self.char_vectors.weight.is_meta:
-            return  # to be filled from a file; torch would import its compiler for such a tensor
+            return  # filled from a file later; torch would import its compiler for a meta tensor
         with torch.no_grad():
             self.char_vectors.weight.uniform_(-1, 1)
             self.char_vectors.weight[NO_CHARACTER] = 0

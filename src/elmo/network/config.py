@@ -26,7 +26,7 @@ RELEASED_FILTERS = ((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7,
 @dataclass(frozen=True, kw_only=True, slots=True)
 @checked
 class CharCnnConfig:
-    """The character CNN, which makes one vector of a word's characters."""
+    """The character CNN, which computes one vector from a word's characters."""
 
     char_dim: Annotated[Dim, "size of a character embedding"] = 16
     filters: Annotated[Filters, "[width, number of filters] of each convolution"] = RELEASED_FILTERS
@@ -91,7 +91,7 @@ class BiLMConfig:
 
     @property
     def output_dim(self) -> int:
-        """Width of a contextual vector: the directions side by side."""
+        """Width of a contextual vector: the concatenated directions."""
         return len(self.directions) * self.lstm.projection_dim
 
     def _token_layer_problems(self) -> list[str]:

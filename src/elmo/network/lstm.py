@@ -1,8 +1,8 @@
 """One projected, clipped LSTM layer of one direction, run over sentences of any lengths.
 
-In: the distinct input rows (U, D), which of them each packed token reads (N,), and the state.
+In: the distinct input rows (U, D), the index of each packed token's row (N,), and the state.
 Out: a row per token (N, P) and the state after each sentence's last token. Tokens are packed as
-by torch's PackedSequence: longest sentence first, step by step; `batch_sizes[t]` sentences run at
+in torch's PackedSequence: longest sentence first, step by step; `batch_sizes[t]` sentences run at
 step t. Shapes: N tokens, B sentences, U distinct rows, D input, H cells, P projection.
 """
 
@@ -17,7 +17,7 @@ from torch.nn.functional import linear
 from elmo.network import kernels
 
 # TensorFlow's cell adds this to the forget gate at run time, so the released biases do not include
-# it. Added at run time here too: adding it to the stored bias would round, and a converted file
+# it. We add it at run time too: adding it to the stored bias would round, and a converted file
 # would differ from the original.
 FORGET_BIAS = 1.0
 
@@ -54,7 +54,7 @@ class LstmLayer(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Initialize as the original training code does: Glorot and zero."""
+        """Initialize like the original training code: Glorot uniform weights and zero biases."""
         with torch.no_grad():
             # The original holds both weights in one matrix, so they share one fan-in.
             n_inputs = self.input_weight.shape[1] + self.projection_dim
@@ -91,8 +91,8 @@ def run_layers(
     """Run the same layer of each direction, each over the tokens in its own order.
 
     Token n of direction d reads `rows[d][index[d][n]]`, or `rows[d][n]` without an index, so that
-    the input product is made once per distinct row. Where `resets[d][n]` is true, the sentence's
-    state is reset to zero before token n.
+    the input product is computed once per distinct row. Where `resets[d][n]` is true, the
+    sentence's state is reset to zero before token n.
     """
     if kernels.can_run(layers, rows):
         outputs, after = kernels.run_layers(
@@ -120,8 +120,8 @@ def _run_plain(
     reset: Tensor | None,
     batch_sizes: Sequence[int],
 ) -> tuple[Tensor, LayerState]:
-    """The recurrence in plain PyTorch: any device, with gradients."""
-    # Weights may be stored in fewer bits than are computed with.
+    """The recurrence in plain PyTorch, on any device and with gradients."""
+    # Weights may be stored in lower precision than the state.
     dtype = state.cell.dtype
     from_input = linear(rows, layer.input_weight.to(dtype), layer.gate_bias)  # (U, 4H)
     recurrent, projection = layer.recurrent_weight.to(dtype), layer.projection_weight.to(dtype)
@@ -151,7 +151,7 @@ def _run_plain(
 
 
 def _gate(gates: Tensor, cell: Tensor, cell_clip: float | None) -> tuple[Tensor, Tensor]:
-    # One sigmoid of all gates, the candidate's unused, is one launch on a GPU instead of three.
+    # One sigmoid over all gates (the candidate's is unused) is one GPU kernel instead of three.
     input_gate, _, forget_gate, output_gate = torch.sigmoid(gates).chunk(4, dim=-1)
     candidate = torch.tanh(gates.chunk(4, dim=-1)[1])
     cell = _clip(torch.addcmul(forget_gate * cell, input_gate, candidate), cell_clip)

@@ -50,7 +50,7 @@ class ScalarMix(nn.Module):
             )
         self.layer_norm = layer_norm
         self.penalty_factor = penalty
-        # Without a type, whole numbers would become tensors that cannot be trained.
+        # Without a dtype, integers would become integer tensors, which cannot be trained.
         self.weights = nn.Parameter(torch.tensor(start, dtype=torch.float32), not is_frozen)
         self.gamma = nn.Parameter(torch.tensor(initial_gamma, dtype=torch.float32), not is_frozen)
 
@@ -68,15 +68,15 @@ class ScalarMix(nn.Module):
             layers = nn.functional.layer_norm(layers, layers.shape[-1:])
         elif self.layer_norm is not None:
             layers = _norm_over_batch(layers, mask, self.layer_norm)
-        # Autocast computes a softmax in float32, and layers in fewer bits.
+        # Autocast computes a softmax in float32, but layers in lower precision.
         mixed: Tensor = torch.tensordot(self.layer_weights().to(layers.dtype), layers, dims=1)
         return self.gamma * mixed
 
 
 def _norm_over_batch(layers: Tensor, mask: Tensor, kind: LayerNorm) -> Tensor:
-    """One mean and variance for a layer of the whole batch, padding left out.
+    """Normalize each layer by its mean and variance over the batch, excluding padding.
 
-    bilm-tf leaves the sentence markers out too; AllenNLP counts them. Each has its own epsilon.
+    bilm-tf also excludes the sentence markers; AllenNLP includes them. Each has its own epsilon.
     """
     epsilon = 1e-12 if kind == "bilm" else 1e-13
     counted = (_without_markers(mask) if kind == "bilm" else mask)[..., None].to(layers.dtype)

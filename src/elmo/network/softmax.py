@@ -1,8 +1,8 @@
 """The head: from a language model's top layer to the probabilities of output words.
 
-In: hidden rows (N, P) and the ids of the target words (N,). Out: a loss to train with, or
-exact log-probabilities. `full`: every word every time. `sampled`: the same model, trained against
-a few drawn words, with gradients for touched words only. `adaptive`: rare words are narrower.
+In: hidden rows (N, P) and the ids of the target words (N,). Out: a training loss, or exact
+log-probabilities. `full`: a softmax over all words. `sampled`: the same model, trained against
+sampled words, with sparse gradients. `adaptive`: rare words have narrower rows.
 Shapes: N tokens, P projection, V words, S negatives.
 """
 
@@ -24,14 +24,14 @@ from elmo.network import kernels
 
 @dataclass(frozen=True)
 class Negatives:
-    """Distinct words, and the draw they come from."""
+    """A sample of distinct words, and how it was drawn."""
 
-    ids: npt.NDArray[np.int64]  # (S,), rising
-    n_tries: int  # draws until there were S distinct ones
+    ids: npt.NDArray[np.int64]  # (S,), ascending
+    n_tries: int  # number of draws until S distinct words were found
     n_words: int
 
     def log_expected(self, ids: Tensor) -> Tensor:
-        """The log of how often each word is expected in the sample, at most zero."""
+        """The log of each word's expected count in the sample, at most zero."""
         number = ids.to(torch.float64)
         probability = ((number + 2) / (number + 1)).log() / np.log(self.n_words + 1)
         expected = -torch.expm1(self.n_tries * torch.log1p(-probability))
@@ -39,7 +39,7 @@ class Negatives:
 
 
 def draw_negatives(n_words: int, n_negatives: int, generator: np.random.Generator) -> Negatives:
-    """Draw with P(k) = log((k + 2) / (k + 1)) / log(V + 1) until S distinct words are there."""
+    """Draw with P(k) = log((k + 2) / (k + 1)) / log(V + 1) until there are S distinct words."""
     draws = np.empty(0, dtype=np.int64)
     while True:
         uniform = generator.random(2 * n_negatives)
@@ -52,29 +52,29 @@ def draw_negatives(n_words: int, n_negatives: int, generator: np.random.Generato
 
 
 HeadKind = Literal["sampled", "full", "adaptive"]
-# Logits in memory at once. Larger pieces are no faster, and over 32 MB each of them would be given
-# back to the system and asked for again.
+# Maximum number of logits in memory at a time. Larger chunks are no faster, and above 32 MB each
+# of them would be returned to the system and allocated again.
 MOST_LOGITS = 4_000_000
 
 
 class Head(nn.Module, ABC):
-    """What all heads do."""
+    """The base class of heads."""
 
     kind: HeadKind
 
     @property
     def has_sparse_gradients(self) -> bool:
-        """Whether training touches only some words in a step."""
+        """Whether a training step has gradients for some words only."""
         return False
 
     def start_from(self, frequencies: npt.NDArray[np.float64]) -> None:
-        """Begin with what words are likely anywhere, if the head can: (V,) -> none."""
+        """Initialize the biases from word frequencies (V,), if the head supports it."""
 
     @abstractmethod
     def loss(self, hidden: Tensor, targets: Tensor, generator: np.random.Generator) -> Tensor:
-        """What training lowers, the mean over tokens: (N, P), (N,) -> ().
+        """The training loss, a mean over tokens: (N, P), (N,) -> ().
 
-        `generator` draws what the loss needs to draw; the same state of it gives the same loss.
+        `generator` is the source of random draws; the same generator state gives the same loss.
         """
 
     @abstractmethod
@@ -86,11 +86,11 @@ class Head(nn.Module, ABC):
         """The exact negative log-likelihood of the target words, (N, P), (N,) -> (N,)."""
 
     def log_probs_of(self, rows: Sequence[Tensor], ids: Tensor, n_skipped: int) -> Tensor | None:
-        """What a head that has a kernel for it gives; see `FullSoftmax`."""
+        """Log-probabilities of words, or None without a kernel for them; see `FullSoftmax`."""
         return None
 
     def logits(self, hidden: Tensor, n_at_once: int) -> Iterator[Tensor]:
-        """The logits of all words, some at a time where that can be: (N, P) -> (N, n) each."""
+        """Yield the logits of all words, in chunks of words if possible: (N, P) -> (N, n) each."""
         yield self.log_probs(hidden)
 
 
@@ -103,11 +103,11 @@ class FullSoftmax(Head):
         super().__init__()
         self.weight = nn.Parameter(torch.empty(n_words, projection_dim))
         self.bias = nn.Parameter(torch.zeros(n_words))
-        if not self.weight.is_meta:  # such a one is filled from a file
-            nn.init.normal_(self.weight, std=1 / math.sqrt(projection_dim))  # as the original
+        if not self.weight.is_meta:  # meta tensors are filled from a file later
+            nn.init.normal_(self.weight, std=1 / math.sqrt(projection_dim))  # like the original
 
     def start_from(self, frequencies: npt.NDArray[np.float64]) -> None:
-        """Let the biases be the logs: what to learn is then only how a context differs."""
+        """Set the biases to the log frequencies, so that only the effect of context is learned."""
         with torch.no_grad():
             self.bias.copy_(torch.from_numpy(np.log(frequencies)))
 
@@ -128,10 +128,10 @@ class FullSoftmax(Head):
             yield linear(hidden, weight, bias)
 
     def log_probs_of(self, rows: Sequence[Tensor], ids: Tensor, n_skipped: int) -> Tensor | None:
-        """Log-probabilities of words by direction and of the mean of both, where kernels can.
+        """Log-probabilities of words per direction and for the mean logits of both directions.
 
-        Per direction (N, P), (N,) -> (directions + 1, N). The first `n_skipped` words do not count
-        in the mean.
+        Per direction (N, P), (N,) -> (directions + 1, N). The first `n_skipped` words are excluded
+        from the normalizer of the mean. None if the kernels cannot compute it.
         """
         if not kernels.can_log_sum_exp(rows, self.weight, self.bias):
             return None
@@ -140,7 +140,7 @@ class FullSoftmax(Head):
         return found - kernels.log_sum_exp(rows, self.weight, self.bias, n_skipped)
 
     def nll(self, hidden: Tensor, targets: Tensor) -> Tensor:
-        """(N, P), (N,) -> (N,), some tokens at a time; a gradient makes their logits once more."""
+        """(N, P), (N,) -> (N,), in chunks of tokens; the backward pass recomputes their logits."""
         if (fast := self.log_probs_of([hidden], targets, 0)) is not None:
             return -fast[0]
         n_at_once = max(1, MOST_LOGITS // len(self.weight))
@@ -156,7 +156,7 @@ class FullSoftmax(Head):
 
 
 class SampledSoftmax(FullSoftmax):
-    """The same words and probabilities, trained against words that are drawn for each step."""
+    """A full softmax that is trained against words sampled for each step."""
 
     kind: HeadKind = "sampled"
 
@@ -166,15 +166,15 @@ class SampledSoftmax(FullSoftmax):
 
     @property
     def has_sparse_gradients(self) -> bool:
-        """Not where the sample would be most of the words: then the loss takes all of them."""
+        """False if the sample would be more than half of the words: the loss then uses them all."""
         return self.n_negatives <= len(self.weight) // 2
 
     def loss(self, hidden: Tensor, targets: Tensor, generator: np.random.Generator) -> Tensor:
-        """The mean sampled loss: not a likelihood, and lower than one.
+        """The mean sampled loss: not a negative log-likelihood, and lower than it.
 
-        As TensorFlow's sampled softmax with unique log-uniform candidates, shared by all tokens: a
-        logit is lowered by the log of how often its word is expected in the sample, and a
-        negative is left out where it is the target word.
+        Like TensorFlow's sampled softmax with unique log-uniform candidates, shared by all tokens:
+        the log of a word's expected count in the sample is subtracted from its logit, and a
+        negative that is a token's target word is masked.
         """
         if not self.has_sparse_gradients:
             return super().loss(hidden, targets, generator)
@@ -190,7 +190,7 @@ class SampledSoftmax(FullSoftmax):
 
 
 class AdaptiveSoftmax(Head):
-    """Frequent words first; the rarer the band of words, the narrower its rows (Grave 2017)."""
+    """An adaptive softmax (Grave 2017) over words by frequency: rarer bands have narrower rows."""
 
     kind: HeadKind = "adaptive"
 
@@ -216,7 +216,7 @@ class AdaptiveSoftmax(Head):
 
 
 def build_head(kind: HeadKind, n_words: int, projection_dim: int, n_negatives: int = 8192) -> Head:
-    """A new head; `n_negatives` is for training a sampled one."""
+    """Build a head; `n_negatives` is for training a sampled one."""
     if kind == "sampled":
         return SampledSoftmax(n_words, projection_dim, n_negatives)
     return {"full": FullSoftmax, "adaptive": AdaptiveSoftmax}[kind](n_words, projection_dim)
@@ -227,11 +227,11 @@ def _nll(hidden: Tensor, targets: Tensor, weight: Tensor, bias: Tensor) -> Tenso
 
 
 class _SampledLoss(torch.autograd.Function):
-    """The sampled loss with its gradient made in the same pass, some tokens at a time.
+    """The sampled loss, with its gradient computed in the same pass, in chunks of tokens.
 
-    The logits (N, S) are the largest thing in a training step; here they are never whole, never
-    kept, and the words' gradients are sparse: rows for the targets and the negatives alone. The
-    products with the negatives are made in `dtype`, the rest in float32.
+    The logits (N, S) would be the largest tensor of a training step; they are computed in chunks
+    and not kept. The gradients of the words are sparse: rows for the targets and the negatives
+    only. The products with the negatives are computed in `dtype`, the rest in float32.
     """
 
     @staticmethod
@@ -244,8 +244,8 @@ class _SampledLoss(torch.autograd.Function):
         negatives: Negatives,
         dtype: torch.dtype,
     ) -> Tensor:
-        """() from (N, P), (V, P), (V,), (N,) and the sample."""
-        ids = torch.from_numpy(negatives.ids).to(targets.device)  # (S,), rising
+        """(N, P), (V, P), (V,), (N,) and the sample -> ()."""
+        ids = torch.from_numpy(negatives.ids).to(targets.device)  # (S,), ascending
         negative_weight = weight[ids].to(dtype)  # (S, P)
         negative_bias = bias[ids] - negatives.log_expected(ids)  # (S,)
         target_weight = weight[targets]  # (N, P)
@@ -270,7 +270,7 @@ class _SampledLoss(torch.autograd.Function):
             # The gradient of a logit is its probability, minus one for the target word.
             grad_target = target_scores / total - 1
             grad_target_bias[rows] = grad_target
-            rounded = scores.to(dtype)  # nothing new where it is float32
+            rounded = scores.to(dtype)  # no copy if it is float32
             grad_hidden[rows] = rounded @ negative_weight
             grad_hidden[rows].div_(total[:, None]).addcmul_(
                 grad_target[:, None], target_weight[rows]
@@ -289,7 +289,7 @@ class _SampledLoss(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad_loss: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401
-        """Scale what the forward pass has made."""
+        """Scale the gradients computed in the forward pass."""
         grad_hidden, ids, grad_weight, grad_bias = ctx.saved_tensors
         scale = grad_loss / len(grad_hidden)
         size = (ctx.n_words, grad_weight.shape[1])
@@ -319,7 +319,7 @@ def _add_product(total: Tensor, left: Tensor, right: Tensor) -> None:
 
 
 def _leave_out_targets(logits: Tensor, ids: Tensor, targets: Tensor) -> None:
-    """Where a token's own word is among the negatives, it must not count twice."""
+    """Mask each token's target word among the negatives, so that it does not count twice."""
     place = torch.searchsorted(ids, targets).clamp_(max=len(ids) - 1)
     is_hit = (ids[place] == targets).nonzero().squeeze(-1)
     logits[is_hit, place[is_hit]] = -math.inf

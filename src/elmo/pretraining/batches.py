@@ -1,9 +1,9 @@
-"""Streams: the corpus as rows that never end, cut into batches without padding.
+"""Streams: the corpus as endless rows, cut into batches without padding.
 
-In: a `TokenCache` and the number of a step. Out: the `StreamBatch` of that step, a function of the
-number alone, so that a run can go on anywhere. An epoch is all documents in an order of its own;
-row b of B reads the b-th of B equal parts of it, then continues with its part of the next epoch.
-While the batch size grows, the rows take turns: each step reads every n-th row.
+In: a `TokenCache` and the number of a step. Out: the `StreamBatch` of that step, which depends on
+this number alone, so that a run can resume at any step. Each epoch has all documents in its own
+random order; row b of B reads the b-th of B equal parts of it, then continues with its part of the
+next epoch. While the batch size grows, the rows take turns: each step reads every n-th row.
 Shapes: B rows, T steps, N = T * B packed tokens.
 """
 
@@ -33,8 +33,8 @@ class StreamBatch:
 
     char_ids: Tensor  # (U, C), the distinct words of all directions
     index: tuple[Tensor, ...]  # per direction (N,), the row of char_ids that is read
-    targets: tuple[Tensor, ...]  # per direction (N,), the number of the output word
-    resets: tuple[Tensor, ...] | None  # per direction (N,), true: the state is zero before this
+    targets: tuple[Tensor, ...]  # per direction (N,), the vocabulary id of the output word
+    resets: tuple[Tensor, ...] | None  # per direction (N,), true: reset the state before the token
     batch_sizes: list[int]
 
     def to(self, device: torch.device | str) -> "StreamBatch":
@@ -50,14 +50,14 @@ class StreamBatch:
 
 @dataclass(frozen=True)
 class InputOutputEncoder:
-    """Words as a language model needs them: characters as input, vocabulary ids as output."""
+    """Encodes words for a language model: characters as input, vocabulary ids as output."""
 
     vocabulary: Vocabulary
     word_encoder: WordEncoder
 
     @staticmethod
     def of(model: Model) -> "InputOutputEncoder":
-        """As a model that predicts words needs it."""
+        """The encoder of a model that predicts words."""
         assert model.vocabulary is not None
         return InputOutputEncoder(model.vocabulary, model.bilm.word_encoder)
 
@@ -66,14 +66,14 @@ class InputOutputEncoder:
         return self.word_encoder.encode(words)
 
     def numbers(self, words: Sequence[Word]) -> npt.NDArray[np.int64]:
-        """Numbers of output words; the first two words are the begin and the end marker."""
+        """Vocabulary ids of words, (U,); the first two are the begin and the end marker."""
         return np.concatenate([[BEGIN, END], self.vocabulary.ids(words[2:])])  # type: ignore[arg-type]
 
 
 def pack_sentences(
     sentences: Sequence[Sequence[str]], encoder: InputOutputEncoder, directions: Sequence[Direction]
 ) -> StreamBatch:
-    """Whole sentences, each from its start, for models to be measured on; longest first."""
+    """A batch of whole sentences for evaluation, each from its start; longest first."""
     known = marker_numbers()
     ordered = sorted(sentences, key=len, reverse=True)
     items = [[0, *number_words(words, known), 1] for words in ordered]
@@ -98,9 +98,9 @@ def make_batch(
     batch_sizes: list[int],
     encoder: InputOutputEncoder,
 ) -> StreamBatch:
-    """A batch of packed tokens, given as places among the words known."""
+    """A batch of packed tokens, which are given as indices of the words in `known`."""
     words = list(known)
-    # Words that are only predicted here need no characters.
+    # Words that are only predicted need no characters.
     is_read = np.zeros(len(words), dtype=bool)
     is_read[np.concatenate(inputs)] = True
     place = np.cumsum(is_read) - 1
@@ -117,7 +117,7 @@ def make_batch(
 def _pack(
     rows: Sequence[Sequence[int]], batch_sizes: Sequence[int], first: int
 ) -> npt.NDArray[np.int64]:
-    """Rows of falling length -> (N,), time first, beginning with item `first` of each row."""
+    """Rows of descending length -> (N,), time first, starting with item `first` of each row."""
     return np.array(
         [row[first + step] for step, n in enumerate(batch_sizes) for row in rows[:n]],
         dtype=np.int64,
@@ -125,25 +125,25 @@ def _pack(
 
 
 # `mirrored`: the backward model reads the same sentences in the same order, each from its end, and
-# carries its state on. `same_rows`: it reads each window from its right end, from a fresh state.
+# carries its state over. `same_rows`: it reads each window from right to left, from a fresh state.
 BackwardOrder = Literal["mirrored", "same_rows"]
 StateReset = Literal["never", "document", "sentence"]
 
 
 @dataclass(frozen=True)
 class _Piece:
-    """Positions [start, stop) of the n + 1 that a sentence of n words has."""
+    """Positions [start, stop) of a sentence; a sentence of n words has n + 1 positions."""
 
     sentence: int
     start: int
     stop: int
-    resets_before: bool  # read from the left, the state is zero before the first position
-    resets_after: bool  # read from the right, it is zero before the last
+    resets_before: bool  # read from the left, the state is reset before the first position
+    resets_after: bool  # read from the right, the state is reset before the last position
 
 
 @dataclass(frozen=True)
 class _Line:
-    """What one direction of one row reads and predicts, by places among the words known."""
+    """The inputs and targets of one direction of one row, as indices of known words."""
 
     inputs: list[int]
     targets: list[int]
@@ -152,7 +152,7 @@ class _Line:
 
 @dataclass(frozen=True)
 class _Stage:
-    """Steps of one batch size: every `n_turns` of them, all rows have read one more window."""
+    """Steps with the same batch size: in every `n_turns` steps, each row reads one window."""
 
     first_step: int
     first_window: int
@@ -189,7 +189,7 @@ class Streams:
         self._directions = directions
         # Two epochs are in use while rows pass from one to the next.
         self._documents_of = lru_cache(maxsize=2)(self._shuffle_documents)
-        # The sentence at the end of a row's window is the first of its next one.
+        # The last sentence of a row's window may be the first of its next window.
         self._words = lru_cache(maxsize=4 * batch_size)(cache.sentence)
 
     @property
@@ -198,13 +198,13 @@ class Streams:
         return int(self._cache.positions[-1])
 
     def n_epochs_read(self, step: int) -> float:
-        """How many epochs were read before this step."""
+        """The number of epochs read before this step."""
         stage = self._stage(step)
         n_windows = stage.first_window + (step - stage.first_step) / stage.n_turns
         return n_windows * self.bptt_length * self.batch_size / self.n_positions
 
     def n_steps(self, n_epochs: float) -> int:
-        """The first step before which so many epochs were read."""
+        """The number of steps that read at least `n_epochs` epochs."""
         n_windows = n_epochs * self.n_positions / (self.bptt_length * self.batch_size)
         stage = [each for each in self._stages if each.first_window <= n_windows][-1]
         return stage.first_step + math.ceil((n_windows - stage.first_window) * stage.n_turns)
@@ -215,7 +215,7 @@ class Streams:
         return slice((step - stage.first_step) % stage.n_turns, self.batch_size, stage.n_turns)
 
     def batch(self, step: int, part: slice = slice(None)) -> StreamBatch:
-        """What the rows of a step read, or a part of these rows."""
+        """The batch of a step, or of a part of its rows."""
         known = marker_numbers()
         stage = self._stage(step)
         window = stage.first_window + (step - stage.first_step) // stage.n_turns
@@ -237,7 +237,7 @@ class Streams:
     def _read_row(self, row: int, window: int, known: dict[Word, int]) -> list[_Line]:
         """A window of one row, in all directions."""
         pieces = list(self._window(row, window))
-        # Of each piece the items it reads and the one that is left to predict.
+        # The items that each piece reads, then the one that it only predicts.
         forward: list[list[Word]] = []
         mirrored: list[list[Word]] = []
         for piece in pieces:
@@ -294,7 +294,7 @@ class Streams:
             start, number = until, number + 1
 
     def _resets(self, is_document_edge: bool) -> bool:
-        """Whether the state is zero at this edge of a sentence."""
+        """Whether the state is reset at this sentence boundary."""
         return self._reset == "sentence" or (self._reset == "document" and is_document_edge)
 
     def _shuffle_documents(self, epoch: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
@@ -305,7 +305,7 @@ class Streams:
 
 
 def _plan_stages(n_turns: int, growth_interval: int) -> list[_Stage]:
-    """Stages of `growth_interval` steps, or a few more, in which the rows take ever fewer turns."""
+    """Stages of `growth_interval` steps, rounded up to whole windows, each with half the turns."""
     stages, step, window = [], 0, 0
     while n_turns > 1:
         stages.append(_Stage(step, window, n_turns))

@@ -1,7 +1,7 @@
 """Settings of a pre-training run, one dataclass per group.
 
 In: a TOML file and `--set group.name=value`. Out: a checked `PretrainConfig`. Limits of a run in
-time or steps are no settings (see `training.budget`): they may change when a run is resumed.
+time or steps are not settings (see `training.budget`): they may change when a run is resumed.
 """
 
 from collections.abc import Sequence
@@ -31,7 +31,7 @@ from elmo.settings import (
 )
 from elmo.training.optimizers import Decay
 
-# Adagrad as the original training used it; AdamW as measured, see docs/pretraining.md.
+# Adagrad as in the original training; AdamW as measured, see docs/pretraining.md.
 OPTIMIZER_DEFAULTS: dict[str, dict[str, Any]] = {
     "adamw": {
         "learning_rate": 4e-3,
@@ -95,7 +95,7 @@ class StreamConfig:
 
     @property
     def smallest_batch_size(self) -> int:
-        """That of the first steps."""
+        """The batch size of the first steps."""
         return self.initial_batch_size or self.batch_size
 
 
@@ -118,7 +118,7 @@ class HeadConfig:
 @dataclass(frozen=True, kw_only=True, slots=True)
 @checked
 class OptimizerConfig:
-    """The optimizer and its learning rate. What is not set has a default for each kind."""
+    """The optimizer and its learning rate. Unset values have a default for each kind."""
 
     kind: Annotated[
         Literal["adamw", "muon", "adagrad"],
@@ -144,7 +144,7 @@ class OptimizerConfig:
         """Fill in the defaults of the kind."""
         for name, value in OPTIMIZER_DEFAULTS[self.kind].items():
             if getattr(self, name) is None:
-                object.__setattr__(self, name, value)  # while the frozen instance is made
+                object.__setattr__(self, name, value)  # the instance is frozen
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

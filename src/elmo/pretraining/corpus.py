@@ -1,8 +1,8 @@
-"""The token cache: a corpus split into words once, and read by memory map ever after.
+"""The token cache: a corpus that is split into words once, then read through a memory map.
 
-In: text shards, raw or tokenized. Out: a `TokenCache` folder: `tokens.bin` (a sentence a line, one
-space between words), index arrays beside it, and `words.txt` (all words with their counts).
-It is built beside its place and renamed when whole; memory does not grow with the corpus.
+In: text shards, raw or tokenized. Out: a `TokenCache` folder: `tokens.bin` (one sentence per line,
+one space between words), index arrays, and `words.txt` (all words with their counts). It is built
+in a temporary folder and renamed when complete; memory use does not grow with the corpus.
 """
 
 import hashlib
@@ -28,10 +28,10 @@ from elmo.files.text_files import BLOCK_CHARACTERS, read_blocks
 from elmo.text.lines import LineFormat, line_format_of, split_line
 from elmo.text.vocabulary import BEGIN, END, UNKNOWN, Vocabulary
 
-# Raised when the layout of the folder or the splitting of text changes: old caches are left alone.
+# Incremented when the folder layout or the splitting of text changes: old caches are not used then.
 FORMAT = 2
-# As word2vec does, rare words are dropped when there are too many; only words that occurred less
-# than once in some ten million others can be lost, and those never reach a vocabulary.
+# As in word2vec, rare words are dropped when there are too many. Only words that occur less than
+# once in about ten million others can be lost, and those never reach a vocabulary.
 MOST_WORDS = 4_000_000
 
 IntegerArray = npt.NDArray[np.int64]
@@ -39,24 +39,24 @@ IntegerArray = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class CorpusCounts:
-    """How much a cache holds, and what it was made from."""
+    """The size of a cache, and the hash of its text."""
 
     n_tokens: int
     n_sentences: int
     n_documents: int
-    sha256: str  # of tokens.bin: two caches of one text are one corpus, whatever their path
+    sha256: str  # of tokens.bin: caches of the same text are the same corpus, whatever their path
 
 
 class TokenCache:
     """A corpus as numbered sentences of words."""
 
     def __init__(self, folder: Path) -> None:
-        """Open a folder that `build_cache` made."""
+        """Open a folder that `build_cache` wrote."""
         self.folder = folder
         self.counts = CorpusCounts(**json.loads((folder / "counts.json").read_text()))
         with (folder / "tokens.bin").open("rb") as file:
             self._text = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        # All three have one entry more than there are sentences or documents: the end.
+        # All three arrays have one more entry than there are sentences or documents: the end.
         self._offsets = _open_array(folder / "offsets.bin")  # byte where a sentence starts
         # Position where a sentence starts in the stream: n words take n + 1 positions, because
         # a language model also predicts the sentence's end.
@@ -69,13 +69,16 @@ class TokenCache:
         return self._text[start : stop - 1].decode().split(" ")
 
     def vocabulary(self, max_size: int | None = None, min_count: int = 1) -> Vocabulary:
-        """The most frequent words: at most `max_size` with the reserved, each `min_count` times."""
+        """The most frequent words that occur at least `min_count` times.
+
+        `max_size` is their maximum number, including the reserved words.
+        """
         frequent = (word for count, word in self._counted_words() if count >= min_count)
         everything = Vocabulary.of_words(islice(frequent, max_size))
         return Vocabulary(everything.words[:max_size])
 
     def frequencies(self, vocabulary: Vocabulary) -> npt.NDArray[np.float64]:
-        """The share of all positions that each word of our own vocabulary has, never quite zero."""
+        """Relative frequencies, above zero, of the words of a vocabulary that this cache built."""
         counts = np.ones(len(vocabulary))
         frequent = list(islice(self._counted_words(), len(vocabulary)))
         counts[vocabulary.ids([word for _, word in frequent])] = [count for count, _ in frequent]
@@ -94,7 +97,7 @@ class TokenCache:
 def build_cache(
     shards: Sequence[Path], folder: Path, lines: LineFormat = "paragraphs"
 ) -> TokenCache:
-    """The cache of these files under `folder`, made now unless it is there already."""
+    """The cache of these files under `folder`, built unless it exists."""
     lines = line_format_of(shards, lines)
     place = folder / _key(shards, lines)
     if not place.exists():
@@ -105,12 +108,12 @@ def build_cache(
 
 @dataclass(frozen=True)
 class _Split:
-    """One block, split."""
+    """A block of text, split into sentences of words."""
 
     text: bytes
-    n_bytes: IntegerArray  # of each sentence with its line end
+    n_bytes: IntegerArray  # of each sentence with its newline
     n_tokens: IntegerArray  # of each sentence
-    document_starts: IntegerArray  # sentence numbers in this block
+    document_starts: IntegerArray  # indices of sentences in this block
     counts: Counter[str]
 
 
@@ -197,7 +200,7 @@ class _WordCounter:
             self._counts = Counter(kept)
 
     def write(self, path: Path) -> None:
-        """Write `count word` lines by falling count, equal counts by the alphabet."""
+        """Write `count word` lines in descending order of counts, equal counts sorted by word."""
         with path.open("w", encoding="utf-8", newline="\n") as file:
             for word, count in sorted(self._counts.items(), key=lambda pair: (-pair[1], pair[0])):
                 file.write(f"{count} {word}\n")
@@ -209,14 +212,14 @@ def _workers(shards: Sequence[Path]) -> int:
 
 
 def _key(shards: Sequence[Path], lines: LineFormat) -> str:
-    """Names the cache of these files: another size or time of change is another text."""
+    """The name of the cache of these files, by their names, sizes and modification times."""
     stats = [(shard.name, shard.stat().st_size, shard.stat().st_mtime_ns) for shard in shards]
     text = json.dumps([FORMAT, lines, stats])
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def _starts(lengths: IntegerArray, first: int) -> IntegerArray:
-    """Where things of these lengths start, one after the other."""
+    """The start offsets of consecutive items of these lengths; the first starts at `first`."""
     return np.cumsum(lengths, dtype=np.int64) - lengths + first
 
 

@@ -37,16 +37,16 @@ DEFAULTS: Mapping[str, Any] = {
     "optimizer": {"n_warmup_steps": 20},
     "train": {"n_epochs": 5.0, "patience": 3},
 }
-# By the kind of the optimizer; an eighth of those of pre-training.
+# By kind of optimizer; an eighth of the learning rates of pre-training.
 LEARNING_RATES = {"adamw": 5e-4, "muon": 1e-3, "adagrad": 0.025}
-# Of a new head, which starts from random weights.
+# Learning rates of a new head, which starts from random weights.
 HEAD_LEARNING_RATES = {"adamw": 5e-3, "muon": 5e-3, "adagrad": 0.2}
 
 
 def read_finetune_config(
     start: Model, path: Path | None = None, sets: Sequence[str] = ()
 ) -> PretrainConfig:
-    """Settings to fine-tune a model: the defaults, a TOML file over them, `sets` over both."""
+    """Settings to fine-tune a model; a TOML file overrides the defaults, and `sets` both."""
     kind = read_over(dict(DEFAULTS), path, sets).optimizer.kind
     defaults = merge(dict(DEFAULTS), {"optimizer": {"learning_rate": LEARNING_RATES[kind]}})
     return dataclasses.replace(read_over(defaults, path, sets), model=start.bilm.config)
@@ -68,9 +68,9 @@ def finetune_model(
     budget: Budget,
     processes: Processes,
 ) -> Finetuned | None:
-    """Fine-tune a model on a text, or resume the run in `out`; none if the run was stopped.
+    """Fine-tune a model on a text, or resume the run in `out`; None if the run was stopped.
 
-    The budget is that of each phase: the head alone, then the whole model.
+    The budget applies to each phase: the head alone, then the whole model.
     """
     start.refuse_alignment("fine-tuning")
     run = RunFolder(out)
@@ -83,7 +83,7 @@ def finetune_model(
     with run.claim(identity, PretrainConfig) if processes.is_first else nullcontext():
         if start.head is None:
             head_run = RunFolder(out / "head")
-            if processes.is_first:  # the others may be here before the folder is claimed
+            if processes.is_first:  # others may get here before `out` is claimed
                 head_run.path.mkdir(exist_ok=True)
             if _train_head(start, texts, config, head_run, budget, processes) is None:
                 return None
@@ -114,7 +114,7 @@ def _train_head(
 
 
 def _with_trained_kind(start: Model, config: PretrainConfig) -> Model:
-    """Full and sampled softmax have the same weights; the settings choose how they are trained."""
+    """Switch to the full or sampled softmax of the settings; both have the same weights."""
     assert start.head is not None
     assert start.vocabulary is not None
     if start.head.kind == "adaptive" or config.head.kind == "adaptive":

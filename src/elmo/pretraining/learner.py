@@ -1,8 +1,8 @@
 """The learner of pre-training: a biLM with a head that predicts the next and the previous word.
 
 In: a model, texts, settings; for each step its number and learning rate. Out: the loss; the model,
-its optimizer and the recurrent state of its rows are updated. Every random number depends on the
-number of the step alone, so a step depends on nothing but what `state()` gives.
+its optimizer and the recurrent state of its rows are updated. All random numbers depend on the seed
+and the number of the step alone, so a step depends only on what `state()` returns.
 Shapes: B rows, N packed tokens of a direction, R directions, P projection.
 """
 
@@ -63,7 +63,7 @@ class Texts:
 
 
 class StreamEncoder(nn.Module):
-    """The biLM over a batch of streams; a module of its own, as DDP wraps a module's `forward`."""
+    """The biLM over a batch of streams; a separate module, as DDP wraps a module's `forward`."""
 
     def __init__(self, bilm: BiLM, dropout_rate: float) -> None:
         super().__init__()
@@ -155,7 +155,7 @@ class PretrainLearner:
         with torch.autocast(self._processes.device.type, torch.bfloat16, enabled=is_half):
             before = self._state.rows(turn).rows(slice(own.start, own.stop))
             hidden, state = self._stream_encoder(batch, before)
-            # Negatives are the same for all processes and parts, as if the batch were one.
+            # Negative samples are the same for all processes and parts, as in an undivided batch.
             generator = np.random.default_rng((self._config.train.seed, step))
             loss = self._head.loss(hidden, torch.cat(batch.targets), generator)
         return loss, state
@@ -172,7 +172,7 @@ class PretrainLearner:
         }
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
-        """Continue from what `state` gave."""
+        """Restore what `state` returned."""
         self._bilm.load_state_dict(with_prefix(state, "bilm."))
         self._head.load_state_dict(with_prefix(state, "head."))
         self._optimizer.load_state(with_prefix(state, "optimizer."))
@@ -206,7 +206,7 @@ class PretrainLearner:
             model_folder.save(folder, self._model, card=self._card(step, evaluation))
 
     def result(self, history: History) -> dict[str, Any]:
-        """Nothing more than the evaluation."""
+        """Nothing besides the evaluation."""
         return {}
 
     def _evaluate(self, model: Model, n_sentences: int | None) -> Evaluation:
@@ -236,7 +236,7 @@ class PretrainLearner:
         )
 
     def _keep_state(self, turn: slice, after: BiLMState) -> None:
-        """The state of this process's rows after a step that some of them, or all, have read."""
+        """Store the state after a step of the rows of this process that are in `turn`."""
         if turn.step == 1:
             self._state = after
             return
@@ -248,7 +248,7 @@ class PretrainLearner:
         return self._config.stream.bptt_length if self._config.optimizer.scales_loss else 1.0
 
     def _sync_after_last(self, is_last: bool) -> AbstractContextManager[None]:
-        """Processes exchange gradients once a step, after the last part of it."""
+        """Synchronize gradients once per step, in the backward pass of its last part."""
         if is_last or not isinstance(self._stream_encoder, DistributedDataParallel):
             return nullcontext()
         waiting: AbstractContextManager[None] = self._stream_encoder.no_sync()
@@ -316,7 +316,7 @@ def _trained_parameters(module: nn.Module, prefix: str) -> dict[str, nn.Paramete
 
 
 def _join_rows(states: list[BiLMState]) -> BiLMState:
-    """Rows that were run in parts, side by side again, and cut off from their gradients."""
+    """Concatenate the states of the parts of a batch, detached from the graph."""
     return BiLMState(
         torch.cat([state.hidden for state in states], dim=2).detach(),
         torch.cat([state.cell for state in states], dim=2).detach(),

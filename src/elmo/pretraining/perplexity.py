@@ -1,8 +1,8 @@
 """Held-out perplexity of both language models.
 
-In: sentences of words, each from a fresh state, as in inference. Out: `Perplexity`: of each
-direction, by the full softmax whatever the training loss; bits per character, to compare models
-with different vocabularies.
+In: sentences of words, each read from a fresh state, as in inference. Out: `Perplexity`: the
+perplexity of each direction, by the full softmax whatever the training loss, and bits per
+character, to compare models with different vocabularies.
 """
 
 import math
@@ -30,7 +30,7 @@ BATCHES_SORTED = 32
 
 @dataclass(frozen=True)
 class Perplexity:
-    """Perplexities and counts; none for a direction that the model does not have."""
+    """Perplexities and counts; None for a direction that the model does not have."""
 
     forward: float | None
     backward: float | None
@@ -75,8 +75,8 @@ def measure(
         raise DataError("no words, expected text to measure the perplexity of")
     perplexities = (totals / n_positions).exp().tolist()
     named = dict(zip(directions, perplexities, strict=True))
-    # The unknown word costs its bytes too, each of 256 equally likely ones: a small vocabulary has
-    # no advantage.
+    # Unknown words also cost their bytes, under a uniform distribution over 256 values, so that a
+    # small vocabulary has no advantage.
     spelling = n_unknown_bytes * 8 * math.log(2)
     nats = float(totals.mean()) + spelling
     return Perplexity(
@@ -105,7 +105,7 @@ def measure_text(
 
 
 def sample_sentences(cache: TokenCache, n_sentences: int | None) -> Iterator[list[str]]:
-    """This many sentences at equal distances, or all."""
+    """At most `n_sentences` evenly spaced sentences; None: all."""
     n_all = cache.counts.n_sentences
     n_chosen = min(n_all, n_sentences or n_all)
     for number in range(n_chosen):

@@ -40,7 +40,7 @@ def open_texts(
     processes: Processes,
     lines: LineFormat = "paragraphs",
 ) -> Texts:
-    """Split the texts of paths or globs into words, unless that was done before."""
+    """Split the texts at paths or globs into words, unless they are cached."""
     patterns = [[texts] if isinstance(texts, str) else texts for texts in (train, heldout)]
     with processes.first_before_others():
         return Texts(*(build_cache(find_text_files(*some), cache, lines) for some in patterns))
@@ -49,7 +49,7 @@ def open_texts(
 def pretrain_model(
     config: PretrainConfig, texts: Texts, out: Path, budget: Budget, processes: Processes
 ) -> Perplexity | None:
-    """Train a model on a text, or resume the run in `out`: its perplexity, none if stopped."""
+    """Train a model, or resume the run in `out`; return its perplexity, None if stopped."""
     run = RunFolder(out)
     identity = {
         "config": to_mapping(config),
@@ -70,7 +70,7 @@ def fit(
     budget: Budget,
     processes: Processes,
 ) -> Perplexity | None:
-    """Train a model in the folder of a run that this process holds."""
+    """Train a model in the folder of a run that the caller has claimed."""
     learner = PretrainLearner(model, texts, config, processes)
     result = TrainingLoop(learner, run, budget, processes).fit()
     return None if result is None else Perplexity(**result["heldout"])

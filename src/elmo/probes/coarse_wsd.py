@@ -3,7 +3,7 @@
 In: a model, and the folder of CoarseWSD-20 (Loureiro et al. 2021), with a folder for each word:
 train.data.txt and test.data.txt with `position, sentence` per line, train.gold.txt and
 test.gold.txt with a class number per line. Out: accuracy for each layer and their average, over all
-test sentences and as the mean over words; of the most frequent class as a baseline.
+test sentences and as the mean over words; the baseline is the most frequent class.
 Shapes: N sentences, C classes, D width.
 """
 
@@ -66,7 +66,7 @@ def measure(elmo: Elmo, folder: Path, *, state: State = "fresh") -> ProbeResult:
 
 
 def read_words(folder: Path) -> list[str]:
-    """The words that have a folder."""
+    """The words of the dataset, by their folders."""
     words = sorted(path.parent.name for path in folder.glob("*/train.data.txt"))
     if not words:
         raise DataError(
@@ -94,7 +94,7 @@ def read_sentences(folder: Path, part: str) -> list[ClassifiedSentence]:
 
 
 def nearest_average(train: Array, labels: Sequence[str], test: Array) -> list[str]:
-    """The class of each test vector (N, D) whose mean training vector is nearest by cosine."""
+    """For each test vector (N, D), the class whose mean training vector is nearest by cosine."""
     classes = sorted(set(labels))
     numbers = np.array([classes.index(label) for label in labels])
     averages = np.stack([train[numbers == k].mean(0) for k in range(len(classes))])  # (C, D)

@@ -18,7 +18,7 @@ Array = NDArray[Any]
 
 
 def layer_names(elmo: Elmo) -> list[str]:
-    """The rows of a table with a row per layer."""
+    """The names of the layers, as rows of a table."""
     return [f"layer {layer}" for layer in range(elmo.n_layers)]
 
 
@@ -42,14 +42,14 @@ def embed_tokens(
 
 
 def normalize(vectors: Array, out: Array | None = None) -> Array:
-    """Vectors (..., D) scaled to length 1, so that their dot products are cosines; zeros stay."""
+    """Scale vectors (..., D) to unit length, so that dot products are cosines; zeros stay zero."""
     lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
     normalized: Array = np.divide(vectors, np.where(lengths > 0, lengths, 1), out=out)
     return normalized
 
 
 def target_names(elmo: Elmo) -> list[str]:
-    """The rows of `embed_targets`."""
+    """The names of the rows of `embed_targets`."""
     return [*layer_names(elmo), "average of layers"]
 
 

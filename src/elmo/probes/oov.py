@@ -67,7 +67,7 @@ def measure(
     n_words: int = 1000,
     state: State = "fresh",
 ) -> ProbeResult:
-    """Rank the source words of the unseen words made from the `n_words` most frequent words."""
+    """Rank the sources of unseen words built from the `n_words` most frequent suitable words."""
     words = _vocabulary(elmo, vocabulary_path)
     frequent = words[:N_FREQUENT]
     sources = source_words(frequent, n_words)
@@ -116,7 +116,7 @@ def doubled(word: str, position: int, letter: str) -> str:
 
 
 def replaced(word: str, position: int, letter: str) -> str:
-    """A letter is replaced by another."""
+    """Replace one letter by another."""
     return word[:position] + letter + word[position + 1 :]
 
 
@@ -136,7 +136,7 @@ def source_words(words: Iterable[str], n_words: int) -> list[str]:
 
 
 def make_unseen(sources: Sequence[str], known: Iterable[str]) -> list[UnseenWord]:
-    """One word of every kind for each source word, without known words; always the same."""
+    """One word of each kind for each source word, without known words; deterministic."""
     generator = random.Random(SEED)
     known = set(known)
     unseen = []
@@ -231,7 +231,7 @@ def _ranks(queries: Array, candidates: Array, gold: NDArray[np.int64]) -> Ranks:
 
 
 def _coverage(static: StaticVectors | None, words: Sequence[UnseenWord], kind: str) -> float | None:
-    """How many words of a kind have a static vector."""
+    """The percentage of the words of a kind that have a static vector."""
     forms = [word.form for word in words if word.kind == kind]
     if static is None or not forms:
         return None
@@ -239,7 +239,7 @@ def _coverage(static: StaticVectors | None, words: Sequence[UnseenWord], kind: s
 
 
 def _shares(ranks: Ranks, words: Sequence[UnseenWord], kind: str) -> list[float | None]:
-    """How many words of a kind have their source as the nearest, and among the nearest."""
+    """The percentages of words of a kind whose source is the nearest, and among the nearest."""
     of_kind = ranks[[word.kind == kind for word in words]]
     if not len(of_kind):
         return [None, None]

@@ -1,9 +1,9 @@
 """Minimal pairs: how often a model gives the acceptable sentence the higher probability.
 
 In: a model with a softmax, and JSON lines with sentence_good and sentence_bad, as in BLiMP
-(Warstadt et al. 2020). Out: accuracy of the forward and the backward language model and of both,
-for each group of pairs and for all; of word frequency and of length as baselines. A tie counts
-half.
+(Warstadt et al. 2020). Out: accuracy of the forward and the backward language model and of both
+combined, for each group of pairs and for all; the baselines are word frequency and length. A tie
+counts half.
 """
 
 import json
@@ -31,7 +31,7 @@ GROUP_KEYS: dict[Group, str] = {
 }
 ALL = "all"
 BOTH = "both"
-TOLERANCE = 1e-6  # log-probabilities that differ by less are equal, in nats
+TOLERANCE = 1e-6  # in nats; log-probabilities that differ by less are a tie
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ def read_pairs(path: Path, group: Group) -> list[MinimalPair]:
 
 
 def prefer(good: float, bad: float) -> float:
-    """1 if the good sentence has the higher score, 0 if the bad one, and half for a tie."""
+    """1 if the good sentence has the higher score, 0 if the bad one, and 0.5 for a tie."""
     return 0.5 if abs(good - bad) < TOLERANCE else float(good > bad)
 
 

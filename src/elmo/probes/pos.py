@@ -76,7 +76,7 @@ def measure(
 
 
 def classify(train: Array, labels: Sequence[str], test: Array) -> list[str]:
-    """The labels of test vectors by logistic regression on standardized vectors."""
+    """Predict the labels of test vectors by logistic regression on standardized vectors."""
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegression
     from sklearn.preprocessing import StandardScaler
@@ -96,7 +96,7 @@ def _to_float32(vectors: Array) -> NDArray[np.float32]:
 def _most_frequent_tag(
     train_words: Sequence[str], train_tags: Sequence[str], test_words: Sequence[str]
 ) -> list[str]:
-    """The most frequent tag of each word; of all words for a new one."""
+    """The most frequent tag of each word, or of all words for an unseen word."""
     counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for word, tag in zip(train_words, train_tags, strict=True):
         counts[word][tag] += 1

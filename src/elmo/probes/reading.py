@@ -140,14 +140,14 @@ def _read_word(fields: Mapping[str, str], where: str) -> ReadWord:
 
 
 def _controls(elmo: Elmo, words: Sequence[ReadWord]) -> Floats:
-    """Length and log frequency of each word, (T, 2); of its tokens, the least frequent counts."""
+    """Length of each word and log frequency of its least frequent token, (T, 2)."""
     return np.array(
         [[len(word.word), float(log_frequencies(elmo, word.tokens).min())] for word in words]
     )
 
 
 def _surprisals(elmo: Elmo, sentences: Sequence[Sequence[ReadWord]]) -> dict[str, list[Floats]]:
-    """The surprisal of each word in bits, the sum over its tokens, by context."""
+    """The surprisal of each word in bits, summed over its tokens, by context."""
     tokens = [[token for word in words for token in word.tokens] for words in sentences]
     found: dict[str, list[Floats]] = {}
     for words, scored in zip(sentences, elmo.scorer.score(tokens), strict=True):

@@ -10,7 +10,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class ProbeResult:
-    """One probe of one model."""
+    """The result of one probe of one model."""
 
     probe: str
     metric: str
@@ -31,7 +31,7 @@ class ProbeResult:
         }
 
     def to_markdown(self) -> str:
-        """The table, and below it the settings."""
+        """A Markdown table, followed by the settings."""
         lines = [
             "| " + " | ".join([self.metric, *self.columns]) + " |",
             "|---" * (len(self.columns) + 1) + "|",

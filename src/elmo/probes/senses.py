@@ -1,8 +1,8 @@
 """Senses of neighbors: whether the nearest other occurrence of a word has the same sense.
 
-In: a model; the sentences are the package's own. Out: how many occurrences have a nearest other
-occurrence of the same word form in the same sense, for each layer: over WordNet's examples, and for
-a few words with sentences of our own. Layer 0 has no context, so it is at chance.
+In: a model; the sentences are the package's own. Out: the percentage of occurrences whose nearest
+other occurrence of the same word form has the same sense, for each layer: over WordNet's examples,
+and for a few words with sentences of our own. Layer 0 has no context, so it is at chance.
 Shapes: N occurrences of a word, L+1 layers, D width.
 """
 
@@ -21,7 +21,7 @@ from elmo.tasks.metrics import percent
 
 MIN_OCCURRENCES = 2  # of a sense: a single occurrence has no other one of its sense
 MIN_SENSES = 2
-TOLERANCE = 1e-5  # cosines that differ by less are equal
+TOLERANCE = 1e-5  # cosines that differ by less are a tie
 
 WORDNET = "WordNet's examples"
 CHANCE = "chance"
@@ -86,7 +86,7 @@ def words_of_several_senses(examples: Sequence[SenseExample]) -> list[list[Sense
 def compare_nearest(
     elmo: Elmo, groups: Sequence[Sequence[SenseExample]], state: State
 ) -> SameSense:
-    """Compare the occurrences within each group; the result is over all groups."""
+    """Compare the occurrences within each group; the result covers all groups."""
     tokens = [example.tokens for group in groups for example in group]
     embedded = iter(embed_layers(elmo, tokens, state))
     n_same, chance, n_occurrences = np.zeros(elmo.n_layers), 0.0, 0
@@ -107,7 +107,7 @@ def compare_nearest(
 
 
 def count_same_sense(vectors: Array, is_same: NDArray[np.bool_]) -> float:
-    """For how many vectors (N, D) the nearest other has the same sense; ties count in part."""
+    """Count the vectors (N, D) whose nearest other has the same sense; ties count fractionally."""
     normalized = normalize(vectors)
     cosines = normalized @ normalized.T  # (N, N)
     np.fill_diagonal(cosines, -np.inf)

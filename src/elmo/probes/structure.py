@@ -2,9 +2,10 @@
 
 In: a model, and CoNLL-U files for training and testing. Out: for each layer, the undirected
 unlabeled attachment score (UUAS) of the minimum spanning tree of predicted distances, and the
-Spearman correlation of predicted and true distances (DSpr, mean over sentence lengths 5 to 50); of
-a tree that connects neighboring words, and of a biLM with random weights as baselines. They report
-UUAS 77.0 and DSpr. 0.83 for layer 1 of ELMo on the Penn Treebank, and 48.9 for neighboring words.
+Spearman correlation of predicted and true distances (DSpr., mean over sentence lengths 5 to 50).
+The baselines are a tree that connects neighboring words, and a biLM with shuffled weights. The
+paper reports UUAS 77.0 and DSpr. 0.83 for layer 1 of ELMo on the Penn Treebank, and UUAS 48.9 for
+neighboring words.
 Shapes: T tokens of a sentence, N tokens of all sentences, D width, R rank of the probe.
 """
 
@@ -81,7 +82,7 @@ def measure(
     for model, names in ((random, None), (elmo, layer_names(elmo))):
         train_layers = embed_tokens(model, [tree.tokens for tree in train], state)
         test_layers = embed_tokens(model, [tree.tokens for tree in test], state)
-        # Of the random model only layer 1, which was best in the paper.
+        # Only layer 1 of the random model, because layer 1 was best in the paper.
         for layer, name in enumerate(names) if names else [(1, "random biLM, layer 1")]:
             probe = train_probe(train_layers[layer], train, rank=rank, n_epochs=n_epochs)
             rows[name] = score(test, predict(probe, test_layers[layer], test))
@@ -109,7 +110,7 @@ def read_trees(path: Path) -> list[Tree]:
 
 
 def tree_distances(heads: Sequence[int]) -> Distances:
-    """The number of edges between each two words (T, T); `heads` are from 1, and 0 for the root."""
+    """The number of edges between each pair of words (T, T); `heads` are from 1, 0 is the root."""
     n_tokens = len(heads)
     neighbors: list[list[int]] = [[] for _ in heads]
     for word, head in enumerate(heads):
@@ -131,7 +132,7 @@ def tree_distances(heads: Sequence[int]) -> Distances:
 def train_probe(
     vectors: Array, trees: Sequence[Tree], *, rank: int = RANK, n_epochs: int = N_EPOCHS
 ) -> Tensor:
-    """The matrix (D, R) whose squared distances are nearest to those in the trees (L1 loss)."""
+    """Train the matrix (D, R) whose squared distances approximate those in the trees (L1 loss)."""
     generator = torch.Generator().manual_seed(SEED)
     probe = torch.empty(vectors.shape[1], rank).uniform_(-0.05, 0.05, generator=generator)
     optimizer = torch.optim.Adam([probe.requires_grad_()], lr=LEARNING_RATE)
@@ -178,12 +179,12 @@ def score(trees: Sequence[Tree], predicted: Sequence[Distances]) -> list[float]:
 
 
 def minimum_spanning_tree(distances: Distances) -> set[tuple[int, int]]:
-    """The edges (a, b), a < b, of the tree with the smallest sum of distances (Prim)."""
+    """The edges (a, b), a < b, of the tree with the smallest total distance (Prim's algorithm)."""
     n_words = len(distances)
     edges: set[tuple[int, int]] = set()
     if n_words < 2:
         return edges
-    nearest = np.zeros(n_words, dtype=np.int64)  # in the tree, to each word
+    nearest = np.zeros(n_words, dtype=np.int64)  # the word in the tree that is nearest to each word
     cost = distances[0].astype(np.float64)
     cost[0] = np.inf
     for _ in range(n_words - 1):
@@ -197,7 +198,7 @@ def minimum_spanning_tree(distances: Distances) -> set[tuple[int, int]]:
 
 
 def random_model(elmo: Elmo) -> Elmo:
-    """A model of the same sizes whose weights are shuffled within each tensor."""
+    """A copy of a model whose weights are shuffled within each tensor."""
     bilm = copy.deepcopy(elmo.bilm)
     generator = torch.Generator().manual_seed(SEED)
     with torch.no_grad():
@@ -237,7 +238,7 @@ def _squared_distances(probe: Tensor, vectors: Array) -> Tensor:
 
 
 def _spearman(gold: Distances, predicted: Distances) -> float:
-    """The mean over words of the correlation of their distances to all words."""
+    """The mean over words of the Spearman correlation of their distances to all words."""
     from scipy.stats import rankdata
 
     ranks = [rankdata(distances, axis=1) for distances in (gold, predicted)]
@@ -248,12 +249,12 @@ def _spearman(gold: Distances, predicted: Distances) -> float:
 
 
 def _chain(n_tokens: int) -> Distances:
-    """Distances in the order of the sentence."""
+    """The distances between positions in a sentence."""
     positions = np.arange(n_tokens, dtype=np.float32)
     distances: Distances = np.abs(positions[:, None] - positions)
     return distances
 
 
 def _starts(trees: Sequence[Tree]) -> list[int]:
-    """The first row of each sentence among the tokens of all, and the end."""
+    """The first row of each sentence in the array of all tokens, and the end."""
     return list(accumulate((len(tree.tokens) for tree in trees), initial=0))

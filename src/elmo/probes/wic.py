@@ -3,8 +3,8 @@
 In: a model, and files of Pilehvar and Camacho-Collados (2019): NAME.data.txt with `word, part of
 speech, position-position, sentence, sentence` per line, and NAME.gold.txt with T or F per line.
 Out: accuracy of a threshold on the cosine of the word's two vectors, chosen on the training pairs,
-for each layer and their average; of the majority label, and of the cosine of the sentences' mean
-layer-0 vectors (no word order) as baselines.
+for each layer and their average; the baselines are the majority label, and the cosine of the
+sentences' mean layer-0 vectors (no word order).
 Shapes: N pairs, D width.
 """
 
@@ -73,7 +73,7 @@ def read_pairs(path: Path) -> list[WordPair]:
 
 
 def best_threshold(cosines: NDArray[np.float64], labels: NDArray[np.bool_]) -> float:
-    """The threshold with the highest accuracy of `cosine >= threshold`; the lowest such one."""
+    """The lowest threshold with the highest accuracy of `cosine >= threshold`."""
     order = np.argsort(cosines, kind="stable")
     sorted_cosines, sorted_labels = cosines[order], labels[order]
     # n_correct[k]: with the k lowest pairs below the threshold.

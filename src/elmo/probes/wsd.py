@@ -1,10 +1,10 @@
 """Word sense disambiguation: the nearest sense vector at each layer.
 
 In: a model, SemCor, the all-words sets and WordNet. Out: F1 of each layer on each set, and of
-WordNet's first sense. The method of context2vec, as in Peters et al. (2018), section 5.3: the
-vector of a sense is the mean of its occurrences in SemCor; a word gets the nearest sense of its
-lemma by cosine, and WordNet's first sense if the lemma is not in SemCor. They report 65.9 for the
-first sense, 67.4 for layer 1 and 69.0 for layer 2.
+WordNet's first sense. The method is that of context2vec, as in Peters et al. (2018), section 5.3:
+the vector of a sense is the mean of its occurrences in SemCor; a word is assigned the nearest sense
+of its lemma by cosine, or WordNet's first sense if the lemma is not in SemCor. They report 65.9 for
+the first sense, 67.4 for layer 1 and 69.0 for layer 2.
 Shapes: L+1 layers, K senses, D width.
 """
 
@@ -36,7 +36,7 @@ FIRST_SENSE = "first sense"
 
 @dataclass(frozen=True)
 class SenseMeans:
-    """The mean vectors of senses at every layer, of length 1."""
+    """The mean vectors of senses at every layer, scaled to unit length."""
 
     keys: list[str]
     means: NDArray[np.float32]  # (L+1, K, D)
@@ -44,7 +44,7 @@ class SenseMeans:
 
     @staticmethod
     def of(elmo: Elmo, sentences: Sequence[SenseSentence], state: State) -> "SenseMeans":
-        """The means over all occurrences in sentences."""
+        """Compute the means over all occurrences in the sentences."""
         keys = sorted({k for s in sentences for sense in s.senses for k in sense.keys})
         number_of = {key: number for number, key in enumerate(keys)}
         sums = np.zeros((elmo.n_layers, len(keys), elmo.output_dim), dtype=np.float32)
@@ -60,7 +60,7 @@ class SenseMeans:
         return SenseMeans(keys, normalize(sums, out=sums), dict(numbers))
 
     def nearest(self, lemma: str, part_of_speech: str, vector: Array) -> list[str] | None:
-        """The nearest key at each layer to a word's layers (L+1, D); None for a new lemma."""
+        """The sense key nearest to a word (L+1, D) at each layer; None for an unknown lemma."""
         numbers = self.numbers.get((lemma, part_of_speech))
         if numbers is None:
             return None
@@ -107,7 +107,7 @@ def measure(
     *,
     state: State = "fresh",
 ) -> ProbeResult:
-    """F1 of the first sense and of every layer, on each set and on all."""
+    """Measure F1 of the first sense and of every layer, on each set and on all sets."""
     sets = read_wsd_sets(sets_folder)
     sentences = read_semcor(semcor_path)
     wordnet = WordNet.read(wordnet_folder)

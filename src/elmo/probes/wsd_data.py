@@ -1,4 +1,4 @@
-"""Data of word sense disambiguation: SemCor, and the all-words sets of Raganato et al. (2017).
+"""Data for word sense disambiguation: SemCor, and the all-words sets of Raganato et al. (2017).
 
 In: SemCor as JSON lines (plain, .gz, .xz), {"tokens": [...], "senses": [[start, end, lemma, tag,
 key]]}; a folder with NAME/NAME.data.xml and NAME/NAME.gold.key.txt for each set. Out:
@@ -17,13 +17,13 @@ from elmo.files.text_files import read_lines
 
 ALL = "ALL"
 SET_PARTS_OF_SPEECH = {"NOUN": "n", "VERB": "v", "ADJ": "a", "ADV": "r"}
-# The first digit of a sense key after the lemma.
+# By the first digit of a sense key after the lemma.
 KEY_PARTS_OF_SPEECH = {"1": "n", "2": "v", "3": "a", "4": "r", "5": "a"}
 
 
 @dataclass(frozen=True)
 class MarkedSense:
-    """Tokens from `start` to before `end`, and their WordNet sense keys, mostly one."""
+    """The tokens [start, end) and their WordNet sense keys, usually one."""
 
     start: int
     end: int
@@ -39,7 +39,7 @@ class SenseSentence:
 
 
 def read_semcor(path: Path) -> list[SenseSentence]:
-    """The sentences of a file, in their order."""
+    """Read the sentences of a SemCor file, in order."""
     sentences = list(_read_semcor(path))
     if not any(sentence.senses for sentence in sentences):
         raise DataError(f"{path}: no senses, expected SemCor as JSON lines")
@@ -88,7 +88,7 @@ def _sense(marked: Any, n_tokens: int) -> MarkedSense:  # noqa: ANN401 - whateve
 
 @dataclass(frozen=True)
 class Instance:
-    """A word to disambiguate: the tokens from `start` to before `end`."""
+    """A word to disambiguate: the tokens [start, end)."""
 
     start: int
     end: int
@@ -114,7 +114,7 @@ class WsdSet:
 
 
 def read_wsd_sets(folder: Path) -> list[WsdSet]:
-    """All sets of a folder, by name."""
+    """Read all sets of a folder, sorted by name."""
     if not folder.is_dir():
         raise DataError(f"{folder}: no such folder, expected one with the all-words sets")
     paths = [path for path in sorted(folder.glob("*/*.data.xml")) if path.parent.name != ALL]
@@ -172,6 +172,6 @@ def _sentence(
 
 
 def _words(element: ElementTree.Element) -> Iterator[tuple[ElementTree.Element, list[str]]]:
-    """The children of a sentence and their tokens; some have several."""
+    """The children of a sentence and their tokens; a child may have several."""
     for child in element:
         yield child, (child.text or "").split()

@@ -36,9 +36,9 @@ from elmo.text.batches import number_words
 if TYPE_CHECKING:
     from elmo.api import Elmo
 
-# All words of a smaller text are compared in some milliseconds.
+# Exhaustive search of a smaller text takes a few milliseconds.
 GRAPH_FROM = 20_000
-# All that an index may contain, as names and globs.
+# All files that an index may contain, as names and globs.
 FILES = (
     *(SETTINGS, SENTENCES, "sentences.starts", FIRST_TOKENS),
     *(SPELLINGS, "words.starts", ROWS, FIRST_ROWS),
@@ -61,9 +61,9 @@ def build_index(
 
     A text of `graph_from` words or more gets a search graph over one mix of the layers.
     """
-    elmo.model.refuse_alignment("an index", 0)  # it holds layer 0 once per word, not aligned
+    elmo.model.refuse_alignment("an index", 0)  # it stores layer 0 once per word, not aligned
     weights = one_mix(layers, elmo.n_layers)
-    # Not marked by index.json, which is also a common name of other programs' files.
+    # index.json is not the marker, because other programs also use that file name.
     reason = why_not_replaceable(folder, FIRST_TOKENS, FILES)
     if reason is not None:
         raise DataError(f"{folder}: {reason}; expected a new folder, or an index to be replaced")
@@ -83,9 +83,9 @@ def temporary_index(
     layers: Layers = "top",
     graph_from: int | None = None,
 ) -> WordIndex:
-    """An index in a temporary folder, which is removed when the index is no longer used.
+    """An index in a temporary folder, which is removed when the index is garbage-collected.
 
-    Without a graph by default: building one takes longer than a few searches without it.
+    It has no graph by default: building one takes longer than a few searches without it.
     """
     folder = tempfile.TemporaryDirectory(prefix="elmo-index-", ignore_cleanup_errors=True)
     path = Path(folder.name) / "index"
@@ -97,7 +97,7 @@ def temporary_index(
 def _write_tokens(
     elmo: "Elmo", sentences: Iterable[Tokens], folder: Path, graph_from: int | None
 ) -> Iterable[str]:
-    """Write sentences and the vectors of their tokens; returns the distinct words in order."""
+    """Write sentences and token vectors; returns the distinct words by first occurrence."""
     numbers: dict[str, int] = {}
     n_tokens = 0
     with (
@@ -114,7 +114,7 @@ def _write_tokens(
             n_tokens += len(tokens)
             bar.update(len(tokens))
             if graph_from is not None and n_tokens >= graph_from:
-                require_usearch()  # before the rest of the text is embedded
+                require_usearch()  # fail before the rest of the text is embedded
         first_tokens.write(n_tokens.to_bytes(8, "little"))
     if not n_tokens:
         raise DataError("no words to index; expected text")
@@ -122,8 +122,9 @@ def _write_tokens(
 
 
 def _write_graph(folder: Path, elmo: "Elmo", weights: Array, graph_from: int | None) -> bool:
-    """Write a graph if the text is long enough. Closes its memory maps, so that the folder can be
-    renamed on Windows.
+    """Write a graph if the text is long enough; returns whether it is.
+
+    The memory maps are closed on return, so that the folder can be renamed on Windows.
     """
     vectors = IndexedVectors.open(folder, elmo.bilm.config)
     has_graph = graph_from is not None and len(vectors.word_of) >= graph_from

@@ -1,8 +1,9 @@
-"""The package's own sentences, to find neighbors in when no text is named.
+"""Search for neighbors in the package's own sentences, if no other text is given.
 
-In: a model. Out: what a `WordIndex` gives. There are too many sentences to embed them all at every
-start, and too few to be worth a folder of vectors: those with a word are embedded when it is asked
-for. Any word is looked for in a part of them that is embedded once.
+In: a model. Out: the same results as from a `WordIndex`. There are too many sentences to embed all
+of them at every start, and too few to justify a folder of vectors: the sentences with a word are
+embedded when the word is searched for. Searches for any word use a sample of the sentences, which
+is embedded once.
 Shapes: N occurrences, L+1 layers, D width, P projection.
 """
 
@@ -25,11 +26,11 @@ from elmo.search.wordnet.sentences import read_examples, read_written
 if TYPE_CHECKING:
     from elmo.api import Elmo
 
-# What one processor embeds in a second or so with a small model.
+# One processor embeds about this many in a second with a small model.
 MOST_SENTENCES_WITH_A_WORD = 1000
 SENTENCES_FOR_ANY_WORD = 1000
-N_WORDS = 5000  # the most frequent ones, which are searched without context
-N_REMEMBERED = 32  # words whose sentences stay embedded
+N_WORDS = 5000  # the most frequent words, which are searched without context
+N_REMEMBERED = 32  # words whose embedded sentences are cached
 
 Array = NDArray[Any]
 
@@ -43,11 +44,11 @@ class _Occurrences:
 
 
 class ExampleIndex:
-    """Sentences that are embedded when a word of theirs is asked for."""
+    """An index of sentences that are embedded when one of their words is searched for."""
 
     def __init__(self, elmo: "Elmo", sentences: Sequence[Sequence[str]] | None = None) -> None:
-        """Take a model, and other sentences than the package's own if they are given."""
-        elmo.model.refuse_alignment("a search for words", 0)  # by vectors that are not aligned
+        """Index `sentences`, by default the package's own."""
+        elmo.model.refuse_alignment("a search for words", 0)  # its word vectors are not aligned
         self.sentences = default_sentences() if sentences is None else sentences
         self.projection_dim = elmo.bilm.config.lstm.projection_dim
         self._elmo = elmo
@@ -58,15 +59,15 @@ class ExampleIndex:
         self._with_word = lru_cache(N_REMEMBERED)(self._embed_with_word)
 
     def __len__(self) -> int:
-        """Tokens that can be found."""
+        """The number of tokens that can be found."""
         return sum(map(len, self.sentences))
 
     def search_tokens(self, word: str | None) -> int:
-        """Tokens that the first search for a word, or for any word, embeds, with boundaries."""
+        """Number of tokens, with boundaries, that the first search for `word` (or any) embeds."""
         return sum(len(tokens) + 2 for tokens in self._searched(word))
 
     def mix_weights(self, mix: Layers, *, any_word: bool) -> NDArray[np.float32]:
-        """The weights (L+1,) of a mix of layers; each can be searched by."""
+        """The weights (L+1,) of a mix of layers; any mix can be searched."""
         return one_mix(mix, self._elmo.n_layers)
 
     def nearest(
@@ -78,7 +79,7 @@ class ExampleIndex:
         mix: Layers = "top",
         besides: Sequence[str] | None = None,
     ) -> list[Neighbor]:
-        """As `WordIndex.nearest`; without a word, among a part of the sentences."""
+        """Like `WordIndex.nearest`; without a word, only a sample of the sentences is searched."""
         check_k(k)
         weights = self.mix_weights(mix, any_word=word is None)
         found = self._of_any_word if word is None else self._with_word(word.casefold())
@@ -94,7 +95,7 @@ class ExampleIndex:
         return nearest
 
     def similar_words(self, vector: Array, k: int, *, besides: str = "") -> list[SimilarWord]:
-        """As `WordIndex.similar_words`, of the most frequent words."""
+        """Like `WordIndex.similar_words`, among the most frequent words."""
         check_k(k)
         cosines = _cosines(vector.astype(np.float32), self._word_vectors)
         order = np.argsort(-cosines, kind="stable").tolist()
@@ -105,7 +106,7 @@ class ExampleIndex:
         ]
 
     def _searched(self, word: str | None) -> list[Sequence[str]]:
-        """The sentences in which a word, or any word, is looked for."""
+        """The sentences that are searched for a word, or for any word."""
         if word is None:
             return _spread(self.sentences, SENTENCES_FOR_ANY_WORD)
         numbers = _spread(self._numbers.get(word.casefold(), []), MOST_SENTENCES_WITH_A_WORD)
@@ -139,19 +140,19 @@ class ExampleIndex:
 
 
 def default_sentences() -> list[Sequence[str]]:
-    """The package's sentences, each once: our own and WordNet's."""
+    """The package's distinct sentences: our own and WordNet's."""
     examples = chain(read_written(), read_examples())
     return list({tuple(example.tokens): example.tokens for example in examples}.values())
 
 
 def _spread(values: Sequence[Any], most: int) -> list[Any]:
-    """At most so many, evenly from all parts."""
+    """At most `most` of the values, evenly spaced."""
     n_values = min(most, len(values))
     return [values[k * len(values) // n_values] for k in range(n_values)]
 
 
 def _cosines(vector: Array, vectors: Array) -> Array:
-    """(D,), (N, D) -> (N,); with nothing a cosine of 0."""
+    """Cosines (D,), (N, D) -> (N,); 0 for zero vectors."""
     lengths = np.linalg.norm(vectors, axis=1) * np.linalg.norm(vector)
     cosines: Array = vectors @ vector / np.where(lengths > 0, lengths, 1)
     return cosines

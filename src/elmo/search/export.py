@@ -1,7 +1,7 @@
-"""Words of an index for tools that draw them: embedding-atlas and TensorBoard's projector.
+"""Export words of an index to visualization tools: embedding-atlas and TensorBoard's projector.
 
-In: a `WordIndex`, a choice of layers and of words. Out: a Parquet file with the place on a map
-(t-SNE) and the nearest neighbors of each row; or a folder with vectors and metadata as TSV.
+In: a `WordIndex`, a choice of layers and of words. Out: a Parquet file with the t-SNE
+coordinates and the nearest neighbors of each row; or a folder with vectors and metadata as TSV.
 Shapes: n rows (words in context), D width, K neighbors.
 """
 
@@ -19,7 +19,7 @@ from elmo.inference.occurrence import Occurrence
 from elmo.inference.results import Layers
 from elmo.search.index import WordIndex
 
-MAX_ROWS = 5_000  # what t-SNE draws in a minute or two
+MAX_ROWS = 5_000  # t-SNE takes a minute or two for this many
 N_NEIGHBORS = 15  # as many as embedding-atlas computes itself
 PERPLEXITY = 30.0  # scikit-learn's default
 MIN_ROWS = 5
@@ -36,7 +36,7 @@ class Chosen:
     vectors: NDArray[np.float32]  # (n, D)
 
     def columns(self) -> dict[str, list[Any]]:
-        """What describes each row; the word is between asterisks in its sentence."""
+        """The metadata of each row; the word is between asterisks in its sentence."""
         return {
             "word": [_one_line(occurrence.word) for occurrence in self.occurrences],
             "sentence": [_one_line(_mark(occurrence)) for occurrence in self.occurrences],
@@ -55,14 +55,14 @@ def write_map(
     """Write a Parquet file for embedding-atlas; returns the number of rows.
 
     Its columns are word, sentence, position, x, y, and neighbors: `ids` of rows and `distances`
-    (1 - cosine), the row itself first. `words` chooses words, ignoring case; of more than
-    `max_rows` occurrences as many are taken, evenly spread over the text.
+    (1 - cosine), the row itself first. `words` selects words, ignoring case. If there are
+    more than `max_rows` occurrences, that many are taken, evenly spread over the text.
     """
     with needs_extra("atlas"):
         import pyarrow
         import sklearn  # noqa: F401 - before the vectors are read
         from pyarrow import parquet
-    with atomic_write(path) as temporary:  # a path that cannot be written is found first
+    with atomic_write(path) as temporary:  # fails first if the path cannot be written
         chosen = choose(index, layers, words, max_rows)
         x, y = _map(chosen.vectors).T
         ids, distances = _nearest(chosen.vectors)
@@ -106,7 +106,7 @@ def write_projector(
 
 
 def choose(index: WordIndex, layers: Layers, words: Iterable[str], max_rows: int) -> Chosen:
-    """Occurrences of some words, or of all, and their vectors."""
+    """Choose occurrences of some words, or of all words, and read their vectors."""
     if max_rows < MIN_ROWS:
         raise ConfigError(f"at most {max_rows} rows, expected at least {MIN_ROWS}")
     rows = index.rows(words)
@@ -118,7 +118,7 @@ def choose(index: WordIndex, layers: Layers, words: Iterable[str], max_rows: int
 
 
 def _map(vectors: Array) -> Array:
-    """Places (n, 2) where near vectors are near."""
+    """The t-SNE coordinates (n, 2) of vectors."""
     from sklearn.manifold import TSNE
 
     perplexity = min(PERPLEXITY, (len(vectors) - 1) / 3)
@@ -127,13 +127,13 @@ def _map(vectors: Array) -> Array:
 
 
 def _nearest(vectors: Array) -> tuple[Array, Array]:
-    """Each row and the nearest others (n, K) by cosine, and 1 - cosine."""
+    """Each row and its nearest neighbors by cosine, (n, K), and their distances, 1 - cosine."""
     from sklearn.neighbors import NearestNeighbors
 
     n_others = min(N_NEIGHBORS, len(vectors)) - 1
     search = NearestNeighbors(n_neighbors=n_others, metric="cosine").fit(vectors)
-    # Among rows that are equal, a search for a row may find others and not the row itself.
-    distances, others = search.kneighbors()  # without itself
+    # If rows are equal, a search for one of them may find the others and not the row itself.
+    distances, others = search.kneighbors()  # excludes the row itself
     ids = np.column_stack([np.arange(len(vectors)), others])
     return ids, np.column_stack([np.zeros(len(vectors)), distances])
 

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from elmo.errors import needs_extra
 
-GRAPHS = "graph-*.usearch"  # by their numbers
-# int8, because candidates are compared again with the exact vectors: as good as float16 in two
+GRAPHS = "graph-*.usearch"  # the asterisk is the number of the graph
+# int8, because candidates are reranked by the exact vectors: as good as float16 in less than two
 # thirds of the space. Measurements of other values are in docs/decisions.md.
 NUMBER_TYPE = "i8"
 CONNECTIVITY = 16
@@ -81,11 +81,11 @@ class WordGraph:
                 if graph is None:
                     raise FileNotFoundError(f"{path.name} is missing")
                 self._graphs.append(graph)
-        except RuntimeError as error:  # usearch's, for truncated files
+        except RuntimeError as error:  # raised by usearch for truncated files
             raise ValueError(str(error)) from error
 
     def links(self, weights: Array) -> bool:
-        """Whether the graphs are of this mix of layers, or of a multiple of it."""
+        """Whether the graphs were built from this mix of layers, or from a multiple of it."""
         lengths = np.linalg.norm(self.weights) * np.linalg.norm(weights)
         return bool(self.weights @ weights > (1 - 1e-6) * lengths)
 

@@ -32,11 +32,11 @@ if TYPE_CHECKING:
 
 FORMAT_VERSION = 2
 SETTINGS, SENTENCES, FIRST_TOKENS = "index.json", "sentences.jsonl", "first_tokens.bin"
-# Number of results that are sorted first; the others only if these are not enough.
+# This many best results are sorted first; the others only if these are not enough.
 SORTED_FIRST = 256
-# Comparing this many numbers takes some milliseconds; for more, the graph is used.
+# Comparing this many numbers takes a few milliseconds; for more, the graph is used.
 MAX_COMPARED = 2**22
-# The numbers of rows that the graph is asked for, in turn, until enough of them match.
+# How many rows are requested from the graph, in turn, until enough of them match.
 GRAPH_CANDIDATES = (128, 1024)
 
 Array = NDArray[Any]
@@ -103,7 +103,7 @@ class WordIndex:
 
     @property
     def n_words(self) -> int:
-        """Distinct words of the text."""
+        """The number of distinct words of the text."""
         return len(self._words.spellings)
 
     @property
@@ -117,11 +117,11 @@ class WordIndex:
         return int(self._vectors.words.shape[1])
 
     def count(self, word: str) -> int:
-        """How often the text has a word, ignoring case."""
+        """How often a word occurs in the text, ignoring case."""
         return self._words.count(self._words.numbers(word))
 
     def rows(self, words: Iterable[str] = ()) -> Numbers:
-        """The rows of some words, ignoring case, or of all, in the order of the text."""
+        """The rows of some words, ignoring case, or of all words, in the order of the text."""
         ranges = [self._words.numbers(word) for word in {word.casefold() for word in words}]
         found = [self._words.rows_of(numbers) for numbers in ranges]
         return np.sort(np.concatenate(found)) if found else np.arange(len(self))
@@ -131,7 +131,10 @@ class WordIndex:
         return self._vectors.mixed(one_mix(mix, len(self._vectors.contexts) + 1), rows)
 
     def mix_weights(self, mix: Layers, *, any_word: bool) -> NDArray[np.float32]:
-        """The weights (L+1,) of a mix of layers; ConfigError if the graph is of another mix."""
+        """The weights (L+1,) of a mix of layers.
+
+        Raises ConfigError if the search needs the graph and it was built from another mix.
+        """
         weights = one_mix(mix, len(self._vectors.contexts) + 1)
         graph = self._graph
         if any_word and graph is not None and self._is_much(len(self)) and not graph.links(weights):
@@ -153,7 +156,8 @@ class WordIndex:
     ) -> list[Neighbor]:
         """The `k` occurrences nearest to one with the given layers (L+1, D), best first.
 
-        `word`: only occurrences of this word, ignoring case; `besides`: not in this sentence.
+        `word` restricts them to occurrences of this word, ignoring case; `besides` is a sentence to
+        exclude.
         """
         check_k(k)
         weights = self.mix_weights(mix, any_word=word is None)
@@ -170,7 +174,7 @@ class WordIndex:
         return found
 
     def similar_words(self, vector: Array, k: int, *, besides: str = "") -> list[SimilarWord]:
-        """The `k` distinct words nearest to a word's layer 0, (P,), ignoring case."""
+        """The `k` words nearest to a word's layer 0, (P,), distinct when case is ignored."""
         check_k(k)
         cosines = self._vectors.word_cosines(vector.astype(np.float32))
         found: dict[str, SimilarWord] = {}
@@ -185,7 +189,7 @@ class WordIndex:
     def _candidates(
         self, vector: Array, weights: Array, word: str | None, at_least: int
     ) -> Iterator[Numbers | None]:
-        """Rows to compare: if there are many, first those that the graph finds, then all."""
+        """Rows to compare: if there are many, first those that the graph finds; None means all."""
         numbers = range(self.n_words) if word is None else self._words.numbers(word)
         graph = self._graph
         is_much = self._is_much(self._words.count(numbers))
@@ -193,7 +197,7 @@ class WordIndex:
             for n_candidates in GRAPH_CANDIDATES:
                 rows = graph.near(vector, max(n_candidates, at_least))
                 words = self._vectors.word_of[rows]
-                # Rows of the word among the nearest of all are the nearest of the word.
+                # Rows of the word among the nearest of all rows are the nearest of the word.
                 yield rows[(words >= numbers.start) & (words < numbers.stop)]
         yield None if word is None else self._words.rows_of(numbers)
 
@@ -203,37 +207,37 @@ class WordIndex:
     def _best(
         self, cosines: Array, rows: Numbers | None, k: int, besides: Sequence[str] | None
     ) -> Iterator[tuple[int, Occurrence]]:
-        """Positions by decreasing cosine with their occurrences; one per distinct sentence."""
+        """The `k` best positions and their occurrences, one per distinct sentence."""
         seen = {tuple(besides or ())}
         for position in _by_decreasing(cosines):
             if k == 0:
                 return
             occurrence = self.occurrence(position if rows is None else int(rows[position]))
-            # A sentence that the text has twice would be its own best neighbor.
+            # A sentence that occurs twice in the text would be its own best neighbor.
             if tuple(occurrence.tokens) not in seen:
                 seen.add(tuple(occurrence.tokens))
                 k -= 1
                 yield position, occurrence
 
     def occurrence(self, row: int) -> Occurrence:
-        """The token of a row, counted through the whole text, in its sentence."""
+        """The occurrence at a row; rows number the tokens of the whole text."""
         sentence = bisect_right(self._first_tokens, row) - 1
         return Occurrence(self.sentences[sentence], row - int(self._first_tokens[sentence]))
 
 
 def check_k(k: int) -> None:
-    """Refuse a number of results below one."""
+    """Raise a ConfigError if a number of results is below one."""
     if k < 1:
         raise ConfigError(f"k is {k}, expected at least 1")
 
 
 def index_settings(model: Model) -> dict[str, Any]:
-    """What must be equal in an index for this model and this version of the package."""
+    """The settings that an index of this model and this version of the package must have."""
     return {"format_version": FORMAT_VERSION, "model": vectors_hash(model)}
 
 
 def _by_decreasing(cosines: Array) -> Iterator[int]:
-    """Positions by decreasing cosine; most callers need few."""
+    """Positions by descending cosine, sorted lazily, because most callers need few."""
     first = np.arange(0)
     if len(cosines) > SORTED_FIRST:
         first = np.argpartition(-cosines, SORTED_FIRST)[:SORTED_FIRST]

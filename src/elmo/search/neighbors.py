@@ -1,7 +1,7 @@
 """Neighbors of a word in its sentence: similar uses in a text, and similar words without context.
 
 In: a model, the index of a text, and an `Occurrence`. Out: `Neighbors`: the nearest occurrences in
-the text, and beside them the nearest words without any context (layer 0).
+the text, and the nearest words without any context (layer 0).
 Shapes: L+1 layers, T tokens, D width.
 """
 
@@ -27,7 +27,7 @@ Index = WordIndex | ExampleIndex
 
 @dataclass(frozen=True)
 class Neighbors:
-    """What is near a word, best first."""
+    """The nearest neighbors of a word, best first."""
 
     in_context: list[Neighbor]
     without_context: list[SimilarWord]
@@ -57,7 +57,7 @@ def find_neighbors(
     layers: Layers = "top",
     any_word: bool = False,
 ) -> Neighbors:
-    """The `k` nearest occurrences of the same word, or of any, and the `k` nearest words."""
+    """Find the `k` nearest occurrences of the same or any word, and the `k` nearest words."""
     [embedded] = elmo.embed_tokens([occurrence.tokens])
     return search(index, occurrence, embedded.layers, k, layers=layers, any_word=any_word)
 
@@ -71,7 +71,7 @@ def search(
     layers: Layers = "top",
     any_word: bool = False,
 ) -> Neighbors:
-    """The same for a sentence whose layers (L+1, T, D) are known."""
+    """Like `find_neighbors`, for a sentence whose layers (L+1, T, D) are known."""
     word_layers = sentence_layers[:, occurrence.position]  # (L+1, D)
     return Neighbors(
         index.nearest(
@@ -86,9 +86,9 @@ def search(
 
 
 def open_index(elmo: "Elmo", *sources: str | Path, lines: LineFormat = "paragraphs") -> Index:
-    """The index in a folder, or a temporary one of text files, by their paths or globs.
+    """Open the index in a folder, or build a temporary one of text files (paths or globs).
 
-    Without a source: the sentences of the package.
+    Without a source, the package's own sentences are used.
     """
     if not sources:
         return ExampleIndex(elmo)

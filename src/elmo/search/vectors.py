@@ -2,7 +2,7 @@
 
 In: the layers of sentences, one after the other. Out: the exact cosine between one vector and any
 mix of layers of the tokens. Layer 0 does not depend on the context, so it is stored once per word.
-The dot products between the layers of a token are stored too: they give the norm of any mix.
+The dot products between the layers of a token are stored, too: the norm of any mix needs them.
 Shapes: N tokens, U distinct words, L layers above layer 0, D width, P projection.
 """
 
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from elmo.network.config import BiLMConfig
 
-LAYERS = "layer-*.bin"  # above layer 0, by their numbers
+LAYERS = "layer-*.bin"  # of layers above layer 0; the asterisk is the number
 PRODUCTS, WORD_OF = "products.bin", "word_of.bin"
 WORDS, WORD_LENGTHS = "words.bin", "word_lengths.bin"
 # As many tokens as fit into the processor's cache.
@@ -26,18 +26,18 @@ ROWS_AT_ONCE = 4096
 
 Array = NDArray[Any]
 Numbers = NDArray[np.int64]
-# Appends the layers (L+1, T, D) of some tokens, and the numbers of their words (T,).
+# Appends the layers (L+1, T, D) of some tokens, and the indices of their words (T,).
 PutLayers = Callable[[Array, Numbers], None]
 
 
 def layer_file(number: int) -> str:
-    """The name of the file with one of the layers above layer 0."""
+    """The file name of a layer above layer 0."""
     return LAYERS.replace("*", str(number))
 
 
 @contextmanager
 def new_vectors(folder: Path, n_layers: int) -> Iterator[PutLayers]:
-    """Give a function that appends tokens to new files; `write_words` writes layer 0."""
+    """Yield a function that appends tokens to new files; `write_words` writes layer 0."""
     with ExitStack() as stack:
 
         def new(name: str) -> Any:  # noqa: ANN401 - a file
@@ -59,7 +59,7 @@ def new_vectors(folder: Path, n_layers: int) -> Iterator[PutLayers]:
 
 @dataclass(frozen=True)
 class IndexedVectors:
-    """The vectors of N tokens; `word_of` (N,) is the number of each token's word."""
+    """The vectors of N tokens; `word_of` (N,) is the index of each token's word."""
 
     dim: int  # D
     contexts: list[Array]  # L of (N, D), float16
@@ -74,7 +74,7 @@ class IndexedVectors:
         n_layers = config.lstm.n_layers
 
         def mapped(name: str, dtype: type, *shape: int) -> Array:
-            # Copy on write, because torch takes no read-only array; nothing is written.
+            # Copy on write, because torch does not support read-only arrays; nothing is written.
             flat = np.memmap(folder / name, dtype, "c").view(np.ndarray)
             return flat.reshape(-1, *shape)
 
@@ -97,7 +97,7 @@ class IndexedVectors:
         wanted = torch.from_numpy(vector)
         dots = np.zeros(len(self.word_of[chosen]), np.float32)
         if weights[0]:
-            # Layer 0 repeats for each direction and is the same for all tokens of a word.
+            # Layer 0 is repeated for each direction and is the same for all tokens of a word.
             copies = wanted.reshape(-1, self.words.shape[1]).sum(0)
             words, places = np.unique(self.word_of[chosen], return_inverse=True)
             dots += weights[0] * _dots(self.words, copies, words)[places]
@@ -111,7 +111,7 @@ class IndexedVectors:
 
     def mixed(self, weights: Array, rows: slice | Numbers) -> Array:
         """The mixed layers of some tokens: (n, D), float32."""
-        words = self.words[self.word_of[rows]].astype(np.float32)  # (n, P), for each direction
+        words = self.words[self.word_of[rows]].astype(np.float32)  # (n, P), of each direction
         mix: Array = weights[0] * np.tile(words, self.dim // words.shape[1])
         for layer, weight in zip(self.contexts, weights[1:], strict=True):
             if weight:

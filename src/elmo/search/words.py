@@ -1,6 +1,6 @@
 """The distinct words of an indexed text, their positions and their context-free vectors.
 
-In: the distinct words in order of first occurrence, and the word number of each token. Out: files
+In: the distinct words in order of first occurrence, and the word index of each token. Out: files
 that are mapped into memory: the words sorted by their case-folded form, the rows (tokens) of each
 word, and layer 0 of each word. The words are in memory only while the files are written.
 Shapes: N tokens, U distinct words, P projection.
@@ -29,7 +29,7 @@ Numbers = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class IndexedWords:
-    """The words of a text, sorted; `rows` (N,) of word k are those from `first_rows[k]` on."""
+    """The sorted words of a text; the rows of word k start at `first_rows[k]` in `rows` (N,)."""
 
     spellings: Sequence[str]
     rows: Numbers
@@ -45,7 +45,7 @@ class IndexedWords:
         return IndexedWords(spellings, rows, first_rows)
 
     def numbers(self, word: str) -> range:
-        """The numbers of a word's spellings with upper and lower case."""
+        """The indices of a word's spellings with upper and lower case."""
         folded = word.casefold()
         return range(
             bisect_left(self.spellings, folded, key=str.casefold),
@@ -53,11 +53,11 @@ class IndexedWords:
         )
 
     def count(self, numbers: range) -> int:
-        """How often the words with these numbers occur."""
+        """How often the words with these indices occur."""
         return int(self.first_rows[numbers.stop] - self.first_rows[numbers.start])
 
     def rows_of(self, numbers: range) -> Numbers:
-        """The rows of the words with these numbers, in the order of the text."""
+        """The rows of the words with these indices, in the order of the text."""
         return np.sort(self.rows[self.first_rows[numbers.start] : self.first_rows[numbers.stop]])
 
 
@@ -90,7 +90,7 @@ def _write_layer_0(folder: Path, words: Sequence[str], embedder: Embedder) -> No
 
 
 def _write_rows(folder: Path, place: Numbers, n_at_once: int) -> None:
-    """Renumber the tokens' words and sort the tokens by them, in batches."""
+    """Renumber the words of the tokens, and sort the tokens by word, in batches."""
     word_of = np.memmap(folder / WORD_OF, np.int64, "r+")
     counts = np.zeros(len(place), np.int64)
     parts = [slice(k, k + n_at_once) for k in range(0, len(word_of), n_at_once)]

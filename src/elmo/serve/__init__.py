@@ -1,1 +1,1 @@
-"""The server: a page to explore a model with, and a JSON API, over one model in one thread."""
+"""The server: a web page to explore a model, and a JSON API; one thread runs the model."""

@@ -32,7 +32,7 @@ from elmo.serve.scheduler import RequestDispatcher
 
 STATIC = Path(__file__).parent / "static"
 SWAGGER_UI = STATIC / "swagger-ui"
-# Swagger UI sets styles in its elements and has its icons in them.
+# Swagger UI uses inline styles, and data: URLs for its icons.
 DOCS_POLICY = CONTENT_POLICY.replace("style-src 'self'", "style-src 'self' 'unsafe-inline'")
 DOCS_POLICY = DOCS_POLICY.replace("img-src 'self'", "img-src 'self' data:")
 SWAGGER_UI_TYPES = {"swagger-ui.css": "text/css", "swagger-ui-bundle.js": "text/javascript"}
@@ -44,7 +44,7 @@ def create_app(
     token: str | None = None,
     is_draining: Callable[[], bool] = lambda: False,
 ) -> ASGIApp:
-    """The server as an ASGI app; `/ready` answers 503 when it `is_draining`."""
+    """Create the ASGI app of the server; `/ready` answers 503 while `is_draining()` is true."""
     metrics = Metrics()
     dispatcher = RequestDispatcher(service.operations(), config.limits, metrics)
     backend = Backend(service, dispatcher, config.limits)
@@ -125,7 +125,7 @@ def _add_status(api: FastAPI, metrics: Metrics, is_draining: Callable[[], bool])
 
 
 def _add_error_handlers(api: FastAPI) -> None:
-    """Every error has the same body."""
+    """Register handlers that convert every error with `error_response`."""
 
     @api.exception_handler(ElmoError)
     async def on_elmo_error(request: Request, error: ElmoError) -> Response:
@@ -153,7 +153,7 @@ def _add_error_handlers(api: FastAPI) -> None:
 
 
 def _add_description(api: FastAPI, backend: Backend, *, needs_token: bool) -> None:
-    """Let /openapi.json state the limits, layers and tasks of this server."""
+    """Add the limits, layers and tasks of this server to /openapi.json."""
 
     def describe() -> dict[str, Any]:
         if api.openapi_schema is None:
@@ -185,7 +185,7 @@ def _add_description(api: FastAPI, backend: Backend, *, needs_token: bool) -> No
 
 
 def _describe_inputs(body: dict[str, Any], backend: Backend) -> None:
-    """Require `texts` or `pairs`, as the loaded tasks do; either if there are tasks of both."""
+    """Require `texts` or `pairs`, as the loaded tasks need; either if there are both kinds."""
     tasks = (backend.service.tasks or {}).values()
     names = sorted({"pairs" if task.kind in PAIR_KINDS else "texts" for task in tasks})
     body["properties"] = {name: body["properties"][name] for name in names}

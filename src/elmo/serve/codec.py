@@ -1,8 +1,8 @@
-"""Requests to sentences, within the limits; vectors to JSON, .npy or safetensors.
+"""Split requests into sentences, within the limits; encode vectors as JSON, .npy or safetensors.
 
 In: texts or tokens of a request; vectors. Out: sentences; a response in the encoding that the
 request's Accept header asks for.
-Shapes: K chosen layers or mixes, N tokens of all texts one after the other, D width.
+Shapes: K chosen layers or mixes, N tokens of all texts concatenated, D width.
 """
 
 import io
@@ -26,9 +26,9 @@ JSON, NPY, SAFETENSORS = "application/json", "application/x-npy", "application/v
 Array = NDArray[Any]
 
 MAX_KEYS = 20  # of a request body; no route has as many
-# Numbers are written to JSON in blocks, as other threads wait for the lock of the interpreter.
+# Numbers are encoded to JSON in blocks, as other threads wait for the GIL meanwhile.
 BLOCK_VALUES = 10_000
-# Longer JSON is sent in chunks while it is written, and is never in memory as a whole.
+# Longer JSON is streamed in chunks while it is encoded, and is never in memory as a whole.
 MAX_UNCHUNKED_VALUES = 1_000_000
 CHUNK_CHARACTERS = 500_000
 
@@ -45,7 +45,7 @@ class EmbeddedTexts:
         return [self.vectors[:, start:stop] for start, stop in pairwise(self.ends())]
 
     def ends(self) -> list[int]:
-        """0, then the number of tokens up to the end of each text."""
+        """Token offsets of the texts: 0, then the end of each text."""
         lengths = [sum(len(sentence.tokens) for sentence in text) for text in self.texts]
         ends: list[int] = np.cumsum([0, *lengths]).tolist()
         return ends
@@ -70,14 +70,14 @@ def check_counts(body: object, limits: Limits) -> None:
 
 
 def split_texts(texts: Sequence[Text], limits: Limits) -> list[list[Sentence]]:
-    """The sentences of each text."""
+    """Split each text into sentences; raise a 413 error over a limit."""
     split: list[list[Sentence]] = []
     n_sentences = n_tokens = 0
     for text in texts:
         split.append([])
         if isinstance(text, str) and len(text) > limits.max_tokens:
-            # Refuse a far too long text before it is split. The count may differ from the exact
-            # one by a few tokens at the ends of sentences.
+            # Reject a text that is far too long before it is split. The count may differ from the
+            # exact one by a few tokens at the ends of sentences.
             counted = count_tokens(text, 2 * limits.max_tokens)
             if counted == 2 * limits.max_tokens:
                 check_limit(limits, "max_tokens", counted, "tokens or more")
@@ -119,7 +119,7 @@ def choose_encoding(accept: str) -> str:
 
 
 def encode(embedded: EmbeddedTexts, encoding: str, *, has_layers: bool) -> Response:
-    """The response; .npy holds only vectors, the other encodings also hold the tokens.
+    """Encode the response; .npy has only vectors, the other encodings also have the tokens.
 
     `has_layers`: all layers were requested, so vectors stay (K, N, D); else they are (N, D).
     """
@@ -149,7 +149,7 @@ def _encode_texts(
 
 
 def respond_json(blocks: Iterable[str], n_values: int) -> Response:
-    """A response of JSON blocks, in chunks if it has many numbers."""
+    """A response of JSON blocks, streamed in chunks if it has many numbers."""
     if n_values > MAX_UNCHUNKED_VALUES:
         return StreamingResponse(_join_blocks(blocks), media_type=JSON)
     return Response("".join(blocks), media_type=JSON)
@@ -168,9 +168,9 @@ def _join_blocks(blocks: Iterable[str]) -> Iterator[str]:
 
 
 def encode_json(values: Array) -> Iterator[str]:
-    """An array of any shape as JSON in blocks, rounded to six decimals.
+    """Encode an array of any shape as blocks of JSON, rounded to six decimals.
 
-    Six decimals are more than float32 sums agree on, and a third of the bytes.
+    Six decimals exceed the precision of float32 sums, and take a third of the bytes.
     """
     if values.ndim > 1 and values.size > BLOCK_VALUES:
         for number, part in enumerate(values):

@@ -1,7 +1,7 @@
-"""Routes of other servers, for their clients: OpenAI's embeddings, and /embed_all of TEI.
+"""Routes for clients of other servers: OpenAI's embeddings, and /embed_all of TEI.
 
-In: their request bodies. Out: their response bodies. A text has the mean of its token vectors,
-scaled to length 1 as OpenAI's are. TEI is Hugging Face's text-embeddings-inference.
+In: their request bodies. Out: their response bodies. The vector of a text is the mean of its token
+vectors, scaled to length 1 like OpenAI's. TEI is Hugging Face's text-embeddings-inference.
 Shapes: N tokens, D width.
 """
 
@@ -78,7 +78,7 @@ def openai_routes(backend: Backend) -> APIRouter:
         responses=_openai(errors(401, 404, 421)),
     )
     async def retrieve_model(model: str) -> Response:
-        """One of them."""
+        """One of the models that /v1/models lists."""
         if model not in models:
             raise RequestError(404, f"unknown model {model[:80]!r}, expected {', '.join(models)}")
         return JSONResponse(models[model])

@@ -26,7 +26,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 TOKEN_BUCKETS = (16, 64, 256, 512, 1024, 2048, 4096, 16384)
 REQUEST_BUCKETS = (1, 2, 4, 8, 16, 32, 64, 128)
 REQUEST_ID = re.compile(r"[\w.:+/=-]{1,128}", re.ASCII)
-# Silent unless `log_as_json` gives it a handler.
+# Silent unless `log_as_json` adds a handler.
 REQUEST_LOG = logging.getLogger("elmo.serve.requests")
 REQUEST_LOG.propagate = False
 
@@ -114,7 +114,7 @@ class RequestMonitor:
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object per record."""
+    """Formats each log record as one JSON object."""
 
     def format(self, record: logging.LogRecord) -> str:
         entry = {

@@ -1,8 +1,8 @@
 """Middleware around the app: host and token checks, limits on bodies and concurrency, headers.
 
 In: every HTTP request. Out: the app's response with security headers, or an error response. The
-body is read here, so that the app never waits for one. The response is sent in chunks, so that a
-request is in flight until its client has taken the response.
+body is read before the app is called, so that the app never waits for it. The response is sent in
+chunks, so that a request is in flight until its client has taken the response.
 """
 
 import asyncio
@@ -32,12 +32,12 @@ DEFAULT_HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-cache",
 }
-# Available without a token: the pages, which ask for one, and the health check.
+# Available without a token: the pages, which prompt for one, and the health checks.
 OPEN_PATHS = ("/", "/docs", "/openapi.json", "/health", "/ready")
 OPEN_FOLDER = "/static/"
-# No route reads the body of such a request, and none has much to do for it.
+# No route reads the body of such a request, and such requests are cheap.
 METHODS_WITHOUT_BODY = ("GET", "HEAD", "OPTIONS")
-# uvicorn takes a chunk at once, and waits before the next one until this one has left its buffer.
+# uvicorn accepts a chunk immediately, but the next only after this one has left its buffer.
 CHUNK_BYTES = 65_536
 
 
@@ -51,7 +51,7 @@ class RequestError(HTTPException):
 def error_response(
     path: str, status: int, message: str, headers: Mapping[str, str] | None = None
 ) -> Response:
-    """The body of every error: `{"error": message}`, or what OpenAI has for its routes."""
+    """An error response: `{"error": message}`, or an OpenAI error object on OpenAI's routes."""
     error: object = message
     if path.startswith("/v1/"):
         kind = "invalid_request_error" if status < 500 else "server_error"
@@ -94,7 +94,7 @@ class Guard:
             await response(scope, receive, send_with_headers)
 
     def _check_host(self, headers: Headers) -> None:
-        """Prevent DNS rebinding: a foreign name that resolves to this machine is refused."""
+        """Prevent DNS rebinding: reject a foreign host name that resolves to this machine."""
         host = re.sub(r":\d*$", "", headers.get("host", "").casefold())
         if self._hosts and host not in self._hosts:
             expected = " or ".join(sorted(self._hosts))
@@ -118,7 +118,7 @@ class Guard:
 
     @contextmanager
     def _count(self, scope: Scope) -> Iterator[None]:
-        """Limit concurrent requests; GET requests are cheap and always allowed."""
+        """Limit concurrent requests; requests without a body are cheap and always allowed."""
         if scope["method"] in METHODS_WITHOUT_BODY:
             yield
             return
@@ -163,7 +163,7 @@ class Guard:
 
 
 def known_hosts(host: str) -> frozenset[str]:
-    """The `Host` names accepted by a server on a loopback address; empty: any name."""
+    """The `Host` names that a server on a loopback address accepts; empty if any is accepted."""
     try:
         is_loopback = ip_address(host).is_loopback
     except ValueError:
@@ -182,7 +182,7 @@ def _replay(body: bytes, receive: Receive) -> Receive:
 
 
 async def _send_in_chunks(message: Message, send: Send) -> None:
-    """Send a message; a long body in chunks, and its end when the last chunk has been taken."""
+    """Send a message; split a long body into chunks, and end it after the last is accepted."""
     body = message.get("body", b"")
     if len(body) > CHUNK_BYTES:
         for start in range(0, len(body), CHUNK_BYTES):

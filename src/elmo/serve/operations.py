@@ -84,7 +84,7 @@ class Service:
         return len(vocabulary) / (9 * lstm.dim * max(1, lstm.n_layers))
 
     def _search_cost(self, item: NeighborsItem, length: int) -> float:
-        """The tokens of the sentence, and those that the index embeds to compare it with."""
+        """The number of tokens to embed: the sentence's, and those of the index to compare with."""
         if not isinstance(self.index, ExampleIndex):
             return length
         return length + self.index.search_tokens(None if item.any_word else item.occurrence.word)

@@ -1,4 +1,4 @@
-"""Task models for /api/predict: inputs of a request to examples, predictions to JSON values.
+"""Task models for /api/predict: convert inputs to examples, and predictions to JSON values.
 
 In: the sentences of a text, or a pair of texts (premise and hypothesis, question and paragraph).
 Out: examples for the model's thread; for a text its labels, label, frames or clusters, with token
@@ -22,7 +22,7 @@ from elmo.tasks.srl.data import Proposition
 from elmo.tasks.tagging.data import TaggedSentence
 from elmo.text.tokenizer import Sentence
 
-# What a prediction consists of; the last two are about pairs of texts.
+# What a prediction consists of; the last two are for pairs of texts.
 Kind = Literal["labels", "label", "frames", "clusters", "pair", "answer"]
 PAIR_KINDS: tuple[Kind, ...] = ("pair", "answer")
 KINDS: Mapping[str, Kind] = {
@@ -88,7 +88,7 @@ class TaskPredictor:
 
 
 def load_tasks(folders: Sequence[Path], elmo: Elmo) -> dict[str, Predictor]:
-    """The task models of some folders, by name."""
+    """Load task models from folders, by name."""
     tasks: dict[str, Predictor] = {}
     for folder in folders:
         trained = open_task(folder, elmo)
@@ -102,7 +102,7 @@ def load_tasks(folders: Sequence[Path], elmo: Elmo) -> dict[str, Predictor]:
 def read_examples(
     task: Predictor, texts: Sequence[Sequence[Sentence]], pairs: Sequence[Sequence[str]]
 ) -> list[list[Any]]:
-    """The examples of each text, none of an empty one; or the one of each pair."""
+    """The examples of each text (none if it is empty), or one example per pair."""
     if pairs:
         return [
             [task.read_pair(first, second, f"pairs.{number}")]
@@ -112,7 +112,7 @@ def read_examples(
 
 
 def describe_text(kind: Kind, predictions: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The predictions for the examples of one text, as one value."""
+    """Merge the predictions for the examples of one text."""
     if kind == "labels":
         return {"labels": [label for one in predictions for label in one["labels"]]}
     if kind == "label":

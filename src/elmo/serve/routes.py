@@ -55,13 +55,13 @@ VECTORS: Responses = {
 
 
 def errors(*statuses: int) -> Responses:
-    """The descriptions of some errors."""
+    """The OpenAPI descriptions of these error responses."""
     return {status: ERRORS[status] for status in statuses}
 
 
 @dataclass(frozen=True)
 class Backend:
-    """What every route needs."""
+    """The service, dispatcher and limits that every route uses."""
 
     service: Service
     dispatcher: RequestDispatcher
@@ -72,7 +72,7 @@ class Backend:
         return await asyncio.to_thread(codec.split_texts, texts, self.limits)
 
     async def locate(self, body: schemas.SubstitutesBody) -> Occurrence:
-        """The word that a request asks about."""
+        """The word in its sentence that a request refers to."""
         tokens = await asyncio.to_thread(codec.split_sentence, body.sentence, self.limits)
         return Occurrence(tokens, body.position)
 
@@ -83,7 +83,7 @@ class Backend:
         items: Sequence[Any],
         sentences: Sequence[Sequence[str]],
     ) -> list[Any]:
-        """The results of items, each about one sentence."""
+        """Run an operation on items, each about one sentence."""
         lengths = [len(tokens) + 2 for tokens in sentences]  # with two boundary markers
         return await self.dispatcher.submit(request, operation, items, lengths)
 
@@ -125,7 +125,7 @@ class LimitedRequest(Request):
 
 
 def embedding_routes(backend: Backend) -> APIRouter:
-    """Routes for vectors and what is computed from them."""
+    """Routes for vectors, nearest neighbors and task predictions."""
     router = APIRouter(prefix="/api", tags=["elmo"], route_class=LimitedRoute)
     service = backend.service
 
@@ -142,7 +142,7 @@ def embedding_routes(backend: Backend) -> APIRouter:
     async def neighbors(body: schemas.NeighborsBody, request: Request) -> Response:
         """The nearest occurrences in the indexed text, and the nearest words without context."""
         occurrence = await backend.locate(body)
-        if service.index is not None:  # checked here: in a batch it would fail other items too
+        if service.index is not None:  # checked now: in a batch, an error would affect other items
             service.index.mix_weights(body.layers, any_word=body.any_word)
         item = NeighborsItem(occurrence, body.k, body.layers, body.any_word)
         (found,) = await backend.run(request, "neighbors", [item], [occurrence.tokens])

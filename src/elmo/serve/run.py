@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 
 class DrainingServer(uvicorn.Server):
-    """Accepts requests for some seconds after SIGTERM, so that a load balancer can react."""
+    """Accepts requests for `drain_seconds` after SIGTERM, so that a load balancer can react."""
 
     def __init__(self, config: uvicorn.Config, drain_seconds: float) -> None:
         super().__init__(config)
@@ -50,12 +50,12 @@ class DrainingServer(uvicorn.Server):
 
 
 def http_protocol(timeout_seconds: float) -> type[asyncio.Protocol]:
-    """uvicorn's protocol; a connection whose client does not read for so long is aborted."""
+    """uvicorn's protocol; aborts a connection if the client stops reading for this long."""
 
     class Protocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type] # chosen at run time
         def connection_made(self, transport: asyncio.Transport) -> None:
-            # Writing is paused as long as the client has not taken every byte. With a higher limit,
-            # what is below it could stay in memory forever.
+            # Writing is paused until the client has taken every byte. With a higher limit, data
+            # below it could stay in memory forever.
             transport.set_write_buffer_limits(high=0)
             super().connection_made(transport)
 
@@ -73,7 +73,7 @@ def http_protocol(timeout_seconds: float) -> type[asyncio.Protocol]:
 
 
 def build_server(service: Service, config: ServeConfig, token: str | None) -> DrainingServer:
-    """The server, not yet running."""
+    """Build the server without starting it."""
     server: DrainingServer
 
     def is_draining() -> bool:
@@ -84,7 +84,7 @@ def build_server(service: Service, config: ServeConfig, token: str | None) -> Dr
             create_app(service, config, token, is_draining),
             http=http_protocol(config.limits.timeout_seconds),
             log_level="warning",
-            access_log=False,  # `json_logs` has requests by route, not what they ask for
+            access_log=False,  # `json_logs` logs requests by route, without their content
             server_header=False,
             proxy_headers=False,  # a client could claim any address
             timeout_graceful_shutdown=round(config.limits.timeout_seconds) + 1,

@@ -25,15 +25,15 @@ from elmo.serve.middleware import RequestError
 
 # Called after each batch with its numbers of jobs and tokens.
 Observer = Callable[[int, int], None]
-SECONDS_PER_WEIGHT = 2.0  # a job that has waited so long gets twice the share of a new one
+SECONDS_PER_WEIGHT = 2.0  # a job that has waited this long gets twice the share of a new one
 
 
 @dataclass(frozen=True)
 class Operation:
-    """What the model's thread can run: items of any jobs in, one result per item out."""
+    """An operation of the model's thread: items of any jobs in, one result per item out."""
 
     run: Callable[[Sequence[Any]], Sequence[Any]]
-    # Cost of an item and its number of tokens, relative to the cost of one token in the biLM.
+    # Cost by item and its number of tokens, relative to the cost of one token in the biLM.
     cost: Callable[[Any, int], float] = lambda _item, length: length
 
 
@@ -67,7 +67,7 @@ class FairQueue:
     Virtual time advances by c / w when items of cost c are taken while jobs of total weight w wait.
     A job is due at the virtual time of its next item, counted from its arrival. So a short job
     overtakes the rest of a long one, and no job starves. The weight of a job grows with the time it
-    has waited: with equal shares, constant load would keep long jobs beyond their timeout.
+    has waited: with equal shares, constant load would keep long jobs waiting past their timeout.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -142,7 +142,7 @@ class Batcher:
         try:
             return await asyncio.wrap_future(job.answer)
         finally:
-            job.answer.cancel()  # asyncio would only do so in a later iteration of its loop
+            job.answer.cancel()  # asyncio would cancel it only in a later iteration of its loop
 
     def stop(self) -> None:
         """Finish the running batch; jobs that still wait fail with `StoppedError`."""

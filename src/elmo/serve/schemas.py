@@ -1,4 +1,4 @@
-"""Schemas of requests, which they validate, and of responses, which /openapi.json describes."""
+"""Pydantic schemas that validate requests, and that describe responses in /openapi.json."""
 
 import re
 from typing import Annotated, Literal
@@ -16,7 +16,7 @@ def _check_unicode(text: str) -> str:
 
 
 def _to_int(value: object) -> object:
-    """JSON Schema takes 3.0 for an integer."""
+    """Convert 3.0 to 3: JSON Schema accepts it as an integer."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
@@ -195,7 +195,7 @@ class MentionResponse(BaseModel):
 
 
 class PredictedTextResponse(TextResponse):
-    """One of `labels`, `label`, `frames` and `clusters`, as the task has it."""
+    """One of `labels`, `label`, `frames` and `clusters`, depending on the task."""
 
     labels: Annotated[list[str] | None, Field(description="One label per token.")] = None
     label: Annotated[str | None, Field(description="Of the whole text.")] = None

@@ -1,4 +1,4 @@
-"""Task models with and without ELMo; `task.py` says what a task consists of.
+"""Task models with and without ELMo; `task.py` describes what a task consists of.
 
 In: the name of a task. Out: the task, imported on first use.
 """
@@ -35,7 +35,7 @@ TASKS = {
 
 
 def find_task(name: str) -> "AnyTask":
-    """The task of that name."""
+    """The task with this name."""
     if name not in TASKS:
         raise ConfigError(f"unknown task {name!r}{nearest(name, TASKS)}")
     task: AnyTask = import_module(f"elmo.tasks.{TASKS[name]}.model").build_task(name)

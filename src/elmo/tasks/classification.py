@@ -1,4 +1,4 @@
-"""What classifiers share: one label per example, cross entropy, accuracy.
+"""Base classes of classification tasks: one label per example, cross entropy, accuracy.
 
 A task subclasses `Classifier` with its network, and `Classification` with its data.
 Shapes: B examples, K labels.
@@ -42,7 +42,7 @@ class Classifier(TaskModel[Labeled, str]):
         """Scores of the labels, (B, K)."""
 
     def loss(self, examples: Sequence[Labeled]) -> Tensor:
-        """Cross entropy."""
+        """The mean cross entropy."""
         scores = self.score(examples)
         ids = [self._ids[example.label] for example in examples if example.label is not None]
         return cross_entropy(scores, torch.tensor(ids, device=scores.device))
@@ -58,9 +58,9 @@ class Classification(Task[Config, Labeled, str]):
     metric = "accuracy"
 
     def vocabularies(self, examples: Sequence[Labeled], config: Config) -> Vocabularies:
-        """The labels."""
+        """The labels of the training examples."""
         return {"labels": sorted({example.label for example in examples if example.label})}
 
     def score(self, examples: Sequence[Labeled], predictions: Sequence[str]) -> dict[str, float]:
-        """Accuracy."""
+        """The accuracy in percent."""
         return {"accuracy": accuracy((example.label for example in examples), predictions)}

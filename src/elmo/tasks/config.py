@@ -1,7 +1,7 @@
 """Settings that all tasks share: words, characters, ELMo, optimizer and the training loop.
 
-In: a task's own defaults, a TOML file and `--set group.name=value` over them. Out: a checked config
-of the task's kind, a subclass of `TaskConfig` with groups of its own.
+In: a task's defaults, overridden by a TOML file and by `--set group.name=value`. Out: a checked
+config of the task's kind, a subclass of `TaskConfig` with additional groups.
 """
 
 from collections.abc import Sequence
@@ -85,7 +85,7 @@ class ElmoConfig:
     has_gamma: Annotated[bool, "learn the scale; otherwise it is fixed"] = True
     direction: Annotated[Direction, "use both directions of the biLM, or one"] = "both"
     dropout: Annotated[Rate, "dropout of the ELMo vectors"] = 0.5
-    # Not carry: the cached layers of a sentence must depend on the sentence alone.
+    # `carry` is excluded: the cached layers of a sentence must depend on the sentence alone.
     state: Annotated[
         Literal["fresh", "warm"], "initial LSTM state of a sentence, as in Elmo.embed"
     ] = "fresh"
@@ -94,7 +94,7 @@ class ElmoConfig:
 @dataclass(frozen=True, kw_only=True, slots=True)
 @checked
 class OptimizerConfig:
-    """The optimizer and its learning rate. What is not set has a default for each kind."""
+    """The optimizer and its learning rate. Unset values have a default for each kind."""
 
     kind: Annotated[Literal["adam", "adadelta"], "optimization algorithm"] = "adam"
     learning_rate: Annotated[PositiveFloat | None, "initial learning rate"] = None
@@ -113,7 +113,7 @@ class OptimizerConfig:
         """Fill in the defaults of the kind."""
         for name, value in OPTIMIZER_DEFAULTS[self.kind].items():
             if getattr(self, name) is None:
-                object.__setattr__(self, name, value)  # while the frozen instance is made
+                object.__setattr__(self, name, value)  # the instance is frozen
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -191,11 +191,11 @@ def read_config(
     has_elmo: bool = True,
     is_fine_tuned: bool = False,
 ) -> Config:
-    """A task's defaults, what a TOML file says over them, and `group.name=value` over both."""
+    """Settings of a task; a TOML file overrides its defaults, and `group.name=value` both."""
     start = defaults if has_elmo else replace(defaults, elmo=None)
     start = replace(start, fine_tune=FineTuneConfig()) if is_fine_tuned else start
     mapping = {} if path is None else read_toml(path)
-    if not has_elmo:  # one settings file serves the baseline too
+    if not has_elmo:  # a settings file may serve the baseline too
         mapping.pop("elmo", None)
         mapping.pop("fine_tune", None)
 

@@ -1,8 +1,8 @@
 """The inputs of a task model: [x; characters; ELMo] of each token, and ELMo again at its output.
 
 In: sentences of tokens. Out: a `TokenBatch`, and its vectors (B, T, D). Word and character vectors
-are computed once for each distinct word of a batch. ELMo's layers are mixed by a scalar mix of the
-input and another one of the output.
+are computed once for each distinct word of a batch. ELMo's layers are combined by separate scalar
+mixes for the input and the output.
 Shapes: B rows, T tokens, U distinct words, C characters, L layers, N tokens of all rows, E width of
 a layer.
 """
@@ -30,7 +30,7 @@ from elmo.text.characters import encode_words
 class TokenBatch:
     """Padded rows of tokens."""
 
-    index: Tensor  # (B, T): the number of the distinct word; 0 where padded
+    index: Tensor  # (B, T): the index of the distinct word; 0 where padded
     lengths: Tensor  # (B,)
     word_ids: Tensor | None  # (U,)
     char_ids: Tensor | None  # (U, C)
@@ -67,7 +67,7 @@ class TokenVectors(nn.Module):
         self.output_mix = _build_mix(config.elmo, source, "output")
 
     def add_bilm(self) -> None:
-        """Make the biLM a part of the model, so that it can be trained with it."""
+        """Make the biLM a submodule, so that it can be trained with the model."""
         assert self.source is not None
         self.source.elmo.model.refuse_alignment("fine-tuning")
         self.bilm = self.source.elmo.bilm.requires_grad_(True)
@@ -91,11 +91,14 @@ class TokenVectors(nn.Module):
         return next(self.parameters()).device
 
     def read(self, sentences: Sequence[Tokens]) -> TokenBatch:
-        """A row for each sentence."""
+        """A batch with a row for each sentence."""
         return self.read_joined([[tokens] for tokens in sentences])
 
     def read_joined(self, rows: Sequence[Sequence[Tokens]]) -> TokenBatch:
-        """A row for each list of sentences, such as a paragraph; ELMo reads each by itself."""
+        """A batch with a row for each list of sentences, such as a paragraph.
+
+        ELMo reads each sentence separately.
+        """
         distinct: dict[str, int] = {}
         numbers = [number_words(chain(*row), distinct) for row in rows]
         lengths = np.array([len(row) for row in numbers])

@@ -2,8 +2,8 @@
 
 In: sentences of tokens. Out: for each an array (T, L, D) of the chosen layers and direction, as
 float16. `cache` writes all layers of a data set to a file, named by the hash of biLM, sentences and
-state, which is memory-mapped: an epoch then costs the task model alone. The layers of other
-sentences are computed when they are read. `encode` gives layers with gradients, for fine-tuning.
+state, which is memory-mapped: an epoch then runs only the task model. The layers of other sentences
+are computed when they are read. `encode` returns layers with gradients, for fine-tuning.
 Shapes: L chosen layers, T tokens, D width of a vector, N tokens of all sentences.
 """
 
@@ -28,10 +28,10 @@ Array = NDArray[np.float16]
 
 
 class LayerSource:
-    """Layers of sentences, from disk where they are cached."""
+    """Layers of sentences, from disk if they are cached."""
 
     def __init__(self, elmo: Elmo, config: ElmoConfig, folder: Path | None = None) -> None:
-        """Without a folder nothing is cached."""
+        """Without a folder, nothing is cached on disk."""
         self.elmo = elmo
         self.bilm_sha256 = vectors_hash(elmo.model)
         self._state = config.state
@@ -56,7 +56,7 @@ class LayerSource:
         )
 
     def cache(self, sentences: Iterable[Tokens]) -> None:
-        """Write the layers of these sentences to disk, unless they are there; duplicates once."""
+        """Write the layers of distinct sentences to disk, unless present, and memory-map them."""
         if self._folder is None:
             return
         distinct = _distinct(sentences)
@@ -89,11 +89,11 @@ class LayerSource:
         return [array[:, self._layers, self._columns] for array in arrays]
 
     def encode(self, sentences: Sequence[Tokens]) -> Tensor:
-        """The chosen layers of all tokens, without padding, by the biLM as it is now, (L, N, D)."""
+        """The chosen layers of all tokens, unpadded, by the biLM's current weights, (L, N, D)."""
         bilm = self.elmo.bilm
         batch = bilm.word_encoder.batch(sentences).to(next(bilm.parameters()).device)
         encoded = bilm(batch)
-        # Without the markers of sentences: the first position and the one after the last token.
+        # Drop the sentence markers: the first position and the one after the last token.
         layers = encoded.layers[:, :, 1:-1][:, encoded.mask[:, 2:]]  # (L, N, D)
         chosen: Tensor = layers[self._layers, :, self._columns]
         return chosen
@@ -136,7 +136,7 @@ def hash_sentences(sentences: Iterable[Tokens]) -> str:
 
 
 def _choose(elmo: Elmo, config: ElmoConfig) -> tuple[slice, slice]:
-    """Which layers, and which columns of a vector."""
+    """Slices of the chosen layers and of the columns of a vector."""
     if isinstance(config.layers, int) and config.layers >= elmo.n_layers:
         raise ConfigError(
             f"elmo.layers is {config.layers}, expected all, top or 0 to {elmo.n_layers - 1}, the "

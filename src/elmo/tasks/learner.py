@@ -2,7 +2,7 @@
 
 In: a task with an untrained network, examples, the processes of the run; for each step its number
 and learning rate. Out: the loss; the network and its optimizer are updated. Batches, dropout and
-the division of a batch over processes depend on the number of the step alone.
+the split of a batch over processes depend on the seed and the number of the step alone.
 """
 
 import math
@@ -45,7 +45,7 @@ LENGTH_NOISE = 0.1
 class TaskLearner:
     """A task model in training; a `Learner` of the training loop."""
 
-    # Scores of each label, such as dev_f1_PER, would hide the others.
+    # Scores of single labels, such as dev_f1_PER, would clutter the plot.
     score_plot = ScorePlot(r"dev_(?!f1_)", "dev score")
 
     def __init__(
@@ -87,7 +87,7 @@ class TaskLearner:
         batch = self._batches(epoch)[number]
         loss = self._loss([self._train[k] for k in batch])
         total = loss + self._model.tokens.penalty()
-        if total.requires_grad:  # not where a process has no example and no mix has a penalty
+        if total.requires_grad:  # false if a process has no example and no mix has a penalty
             total.backward()  # type: ignore[no-untyped-call]
         self._processes.average_gradients(self._parameters.values())
         max_norm = self._config.optimizer.max_grad_norm
@@ -95,7 +95,7 @@ class TaskLearner:
         self._optimizer.step(learning_rate)
         if is_tuned and fine_tune is not None:
             assert self._config.optimizer.learning_rate is not None
-            # Halved with the other rate, if that is.
+            # The ratio is constant, so that this rate is halved when the other one is.
             ratio = fine_tune.learning_rate / self._config.optimizer.learning_rate
             self._bilm_optimizer.step(ratio * learning_rate)
         self._averages.update(step + 1)
@@ -116,7 +116,7 @@ class TaskLearner:
         )
 
     def evaluate_final(self, folder: Path, step: int) -> None:
-        """Nothing: every evaluation is on all dev examples."""
+        """Return None: every evaluation uses all dev examples."""
 
     def save_model(self, folder: Path, step: int, evaluation: Evaluation) -> None:
         """Save the task model."""
@@ -136,14 +136,14 @@ class TaskLearner:
         }
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
-        """Continue from what `state` gave."""
+        """Restore what `state` returned."""
         self._model.load_state_dict(with_prefix(state, "model."))
         self._optimizer.load_state(with_prefix(state, "optimizer."))
         self._bilm_optimizer.load_state(with_prefix(state, "bilm_optimizer."))
         self._averages.load_state(with_prefix(state, "average."))
 
     def result(self, history: History) -> dict[str, Any]:
-        """The data, the scores of each epoch, the settings."""
+        """The sizes of the data, the score of each epoch, the settings."""
         source = self._model.tokens.source
         return {
             "task": self._trained.task.name,
@@ -170,7 +170,8 @@ class TaskLearner:
             return torch.zeros((), device=self._processes.device)
         loss = self._model.loss(own)
         if self._processes.n_processes > 1:
-            # A part of the loss is a mean over sentences or tokens, of which each process has some.
+            # Each part of the loss is a mean over items, such as tokens: weight it by this
+            # process's share of them.
             counts = zip(
                 self._model.loss_counts(own), self._model.loss_counts(examples), strict=True
             )
@@ -179,7 +180,7 @@ class TaskLearner:
         return loss.sum()
 
     def _own(self, examples: list[Any]) -> list[Any]:
-        """The examples of this process; a sentence that several examples share stays whole."""
+        """The examples of this process; examples of one sampling group stay together."""
         groups = [self._trained.task.sampling_group(example) for example in examples]
         distinct = list(dict.fromkeys(groups))
         own = {distinct[row] for row in self._processes.own_rows(len(distinct))}

@@ -1,6 +1,6 @@
-"""Percentages that several tasks' metrics use.
+"""Percentages that the metrics of several tasks use.
 
-In: counts, or gold and predicted labels. Out: percent, 0 where nothing was counted.
+In: counts, or gold and predicted labels. Out: percent, 0 if nothing was counted.
 """
 
 from collections.abc import Iterable
@@ -17,6 +17,6 @@ def f1(n_correct: int, n_predicted: int, n_gold: int) -> float:
 
 
 def accuracy(gold: Iterable[str | None], predicted: Iterable[str]) -> float:
-    """How many predicted labels are the gold ones."""
+    """The percentage of predicted labels that are equal to the gold ones."""
     is_correct = [right == found for right, found in zip(gold, predicted, strict=True)]
     return percent(sum(is_correct), len(is_correct))

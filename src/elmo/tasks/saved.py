@@ -1,8 +1,8 @@
 """A trained task model in memory, and its folder: task.json, model.safetensors, words.txt.
 
-In: a task, its settings, its network. Out: the folder, written atomically; and back. The biLM is
-not part of it, unless it was bundled or fine-tuned, but identified by its hash: a task model cannot
-use the vectors of another biLM.
+In: a task, its settings, its network. Out: the folder, written atomically; or the reverse. The biLM
+is not part of it, unless it was bundled or fine-tuned, but identified by its hash: a task model
+cannot use the vectors of another biLM.
 """
 
 import json
@@ -36,7 +36,7 @@ from elmo.text.batches import batches_by_length
 from elmo.text.lines import LineFormat
 from elmo.text.vocabulary import read_list, write_list
 
-FORMAT_VERSION = 2  # 1 had other names of settings, and `inventory` for `vocabularies`
+FORMAT_VERSION = 2  # 1 had other names for settings, and `inventory` for `vocabularies`
 SETTINGS, WEIGHTS, WORDS, BILM = "task.json", "model.safetensors", "words.txt", "bilm"
 FIXED_WORDS = "tokens.words.fixed"
 WINDOW_SIZE = 512  # examples that are sorted by length at a time
@@ -45,16 +45,16 @@ WINDOW_SIZE = 512  # examples that are sorted by length at a time
 @dataclass(frozen=True, kw_only=True, slots=True)
 @checked
 class SavedWords:
-    """What task.json says of the word vectors."""
+    """The entry of task.json for the word vectors."""
 
     dim: Dim
-    n_trained: NonNegativeInt  # the first of words.txt
+    n_trained: NonNegativeInt  # the first words of words.txt
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 @checked
 class SavedBiLM:
-    """What task.json says of the biLM."""
+    """The entry of task.json for the biLM."""
 
     sha256: str
     path: str
@@ -148,7 +148,7 @@ def is_task_folder(folder: Path) -> bool:
 def open_task(
     folder: Path, opened: Elmo | None = None, bilm_path: Path | None = None
 ) -> TrainedTask:
-    """Load a task model; its biLM is `opened`, at `bilm_path`, bundled, or where it was."""
+    """Load a task model; its biLM is `opened`, at `bilm_path`, bundled, or at its saved path."""
     folder = _model_folder(folder)
     path = folder / SETTINGS
     settings = _read_settings(path)
@@ -158,7 +158,7 @@ def open_task(
     )
     source = None
     if config.elmo is not None:
-        if config.fine_tune is not None:  # its biLM is like no other
+        if config.fine_tune is not None:  # its own biLM is saved with it
             opened, bilm_path = None, None
         known = from_mapping(SavedBiLM, settings["bilm"], f"{path}: bilm")
         found = opened or Elmo.load(_find_bilm(folder, known, bilm_path))
@@ -205,7 +205,7 @@ def _read_settings(path: Path) -> dict[str, Any]:
 
 
 def _check_settings(settings: dict[str, Any], path: Path) -> None:
-    """Refuse settings without one of the values that are read; groups are checked further later."""
+    """Refuse settings with missing entries; groups of settings are checked when they are read."""
     for name in ("task", "config", "vocabularies", "words", "bilm"):
         if name not in settings:
             raise CheckpointError(f"{path}: no {name!r}, expected the settings of a task model")

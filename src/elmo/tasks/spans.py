@@ -88,7 +88,7 @@ MAY_FOLLOW = {"iob1": may_follow_iob1, "iob2": may_follow_iob2, "bioes": may_fol
 
 
 def find_violation(labels: Sequence[str], scheme: Scheme) -> int | None:
-    """The position of the first label that the scheme does not allow there."""
+    """The position of the first label that the scheme does not allow, or None."""
     may_follow = MAY_FOLLOW[scheme]
     for position, (before, after) in enumerate(zip([None, *labels], [*labels, None], strict=True)):
         if not may_follow(before, after):

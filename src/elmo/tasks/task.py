@@ -3,12 +3,12 @@
 A new task is a folder beside this file with its name in `elmo.tasks.TASKS`, and three classes:
 
 - a config: a subclass of `TaskConfig` (config.py) with the settings of the task and its defaults;
-- a model: a subclass of `TaskModel`, a module with `self.tokens` (inputs.py) that gives the loss
+- a model: a subclass of `TaskModel`, a module with `self.tokens` (inputs.py) that computes the loss
   and the predictions of a batch of examples;
 - a `Task`: it reads data files, builds the model, scores and prints predictions.
 
 `build_task(name)` of the folder's model.py returns the `Task`. An example is a frozen dataclass of
-the task. `Task.sentences` gives the sentences of an example, whose ELMo layers are cached before
+the task. `Task.sentences` returns the sentences of an example, whose ELMo layers are cached before
 training. The simplest task is in tagging/.
 """
 
@@ -46,9 +46,9 @@ class TaskModel(nn.Module, ABC, Generic[Example, Prediction]):
         """
 
     def loss_counts(self, examples: Sequence[Example]) -> Sequence[int]:
-        """The number of items that each part of the loss is a mean over; by default of examples.
+        """The number of items that each part of the loss is a mean over; by default, examples.
 
-        Several processes weight their losses by it.
+        With several processes, their losses are weighted by it.
         """
         return [len(examples)]
 
@@ -58,7 +58,7 @@ class TaskModel(nn.Module, ABC, Generic[Example, Prediction]):
 
 
 class Task(ABC, Generic[Config, Example, Prediction]):
-    """A task except for its network."""
+    """A task, which reads data, builds its network, and scores and prints predictions."""
 
     name: str  # on the command line
     metric: str  # the score that selects the best model; higher is better
@@ -80,14 +80,14 @@ class Task(ABC, Generic[Config, Example, Prediction]):
         line_format: LineFormat = "paragraphs",
         config: Config | None = None,
     ) -> Iterator[Example]:
-        """Examples of text without labels, for tasks that can read it; none: default settings."""
+        """Examples of unlabeled text, for tasks that can read it; no `config`: default settings."""
         raise ConfigError(
             f"raw text, expected a data file (--data): {self.name} needs more than text"
         )
 
     @abstractmethod
     def sentences(self, example: Example) -> Sequence[Tokens]:
-        """The sentences of an example, each of which the biLM reads by itself."""
+        """The sentences of an example, which the biLM reads separately."""
 
     def sampling_group(self, example: Example) -> Hashable:
         """Examples of one group are kept or left out together by `train.train_fraction`."""

@@ -45,12 +45,12 @@ def train_task(
     budget: Budget | None = None,
     processes: Processes | None = None,
 ) -> dict[str, Any] | None:
-    """Train a task model, or resume the run in `out`: its result, or none if it was stopped.
+    """Train a task model, or resume the run in `out`; return its result, or None if it was stopped.
 
-    `bilm` is read where the settings have ELMo; absent: the English model. `static` is a file of
-    word vectors, used where the settings have words; absent: random vectors, which are trained.
-    `cache` is where the biLM's layers are kept, to share them between runs; `bundle` puts the biLM
-    beside the model.
+    `bilm` is used if the settings have ELMo; None: the English model. `static` is a file of word
+    vectors, used if the settings have words; None: random vectors, which are trained. `cache` is
+    the folder of the biLM's cached layers, to share them between runs; `bundle` saves the biLM with
+    the model.
     """
     processes = processes or one_process()
     examples = {
@@ -113,7 +113,7 @@ def build_trained(
 
 
 def draw_fraction(groups: Sequence[Hashable], fraction: float, seed: int) -> list[int]:
-    """The numbers of the examples of a sampled fraction of the groups, at least one group."""
+    """Indices of the examples in a random fraction of the groups, at least one group."""
     distinct = list(dict.fromkeys(groups))
     n_drawn = max(1, round(fraction * len(distinct)))
     drawn = np.random.default_rng((seed, 0)).permutation(len(distinct))[:n_drawn].tolist()
@@ -124,7 +124,7 @@ def draw_fraction(groups: Sequence[Hashable], fraction: float, seed: int) -> lis
 def _cache_layers(
     source: LayerSource, task: AnyTask, examples: list[Any], needed: list[Any]
 ) -> None:
-    """Cache the layers of the sentences that are needed, in the file of all if there is one."""
+    """Cache the layers of the needed sentences; use the file of all sentences if it exists."""
     all_sentences = [tokens for example in examples for tokens in task.sentences(example)]
     if source.has(all_sentences):
         source.cache(all_sentences)
@@ -133,7 +133,7 @@ def _cache_layers(
 
 
 def _bilm_path(bilm: Path | None) -> str:
-    """How the biLM is found again: by the name of the package's own, or by its absolute path."""
+    """Where to find the biLM again: the name of a packaged model, or an absolute path."""
     if bilm is None or not bilm.exists():
         return str(bilm or ENGLISH)
     return str(bilm.resolve())

@@ -32,7 +32,7 @@ class WordList:
     is_lowercased: bool
 
     def form(self, word: str) -> str:
-        """The key of a word."""
+        """The form in which a word is looked up."""
         return word.lower() if self.is_lowercased else word
 
     @cached_property

@@ -1,6 +1,6 @@
-"""Sentences as batches: distinct words numbered, sentences of similar length together.
+"""Batches of sentences of similar length, in which each distinct word is encoded once.
 
-In: sentences of tokens, or their lengths. Out: the number of each word among the distinct ones,
+In: sentences of tokens, or their lengths. Out: the index of each word among the distinct ones,
 the sentences of each batch, or a padded `Batch`. Used by inference, pre-training and tasks.
 Shapes: B sentences, T tokens, U distinct words, C characters.
 """
@@ -22,31 +22,31 @@ Item = TypeVar("Item")
 
 @dataclass(frozen=True)
 class Batch:
-    """Padded sentences: the distinct words once, and the row of each token."""
+    """Padded sentences: the ids of the distinct words, and the row of each token in them."""
 
-    char_ids: Tensor  # (U, C), as the model's word encoder gives them
-    word_index: Tensor  # (B, T), a row of char_ids; 0 where padded
-    lengths: Tensor  # (B,), on the CPU
+    char_ids: Tensor  # (U, C), as the model's word encoder returns them
+    word_index: Tensor  # (B, T), a row of char_ids; any row where padded
+    lengths: Tensor  # (B,), on the CPU unless built from char ids
 
     @property
     def mask(self) -> Tensor:
-        """True for tokens, false for padding, (B, T)."""
+        """True for tokens, False for padding, (B, T)."""
         device = self.word_index.device
         positions = torch.arange(self.word_index.shape[1], device=device)
         return positions < self.lengths.to(device)[:, None]
 
     def to(self, device: torch.device | str) -> "Batch":
-        """The same batch on another device; its lengths stay, as the CPU plans the steps."""
+        """Move the batch to a device, except for its lengths, as the CPU plans the steps."""
         return Batch(self.char_ids.to(device), self.word_index.to(device), self.lengths)
 
 
 def marker_numbers() -> dict[Word, int]:
-    """A new table of distinct words that holds the sentence markers as 0 and 1."""
+    """A new dictionary of distinct words, with the sentence markers at indices 0 and 1."""
     return {Marker.BEGIN_SENTENCE: 0, Marker.END_SENTENCE: 1}
 
 
 def number_words(words: Iterable[Item], distinct: dict[Item, int]) -> list[int]:
-    """The number of each word in `distinct`, to which new words are added."""
+    """The index of each word in `distinct`, to which new words are added."""
     return [distinct.setdefault(word, len(distinct)) for word in words]
 
 
@@ -59,10 +59,10 @@ def batches_by_length(
     min_ratio: float = 0.0,
     longest_first: bool = True,
 ) -> Iterator[list[int]]:
-    """Batches of items of similar length, as positions in `lengths`; equal ones keep their order.
+    """Batches of items of similar length, as indices of `lengths`; the sort by length is stable.
 
     `max_padded_tokens` counts each item as long as the longest of its batch; `min_ratio` is the
-    least ratio of an item's length to that one. An item that is too long is a batch by itself.
+    minimum ratio of an item's length to the longest. An item that is too long is its own batch.
     """
     batch: list[int] = []
     n_tokens = longest = 0
@@ -83,9 +83,9 @@ def batches_by_length(
 
 
 def windows(items: Iterable[Item], size: Callable[[Item], int], limit: int) -> Iterator[list[Item]]:
-    """Items in order, in lists that end with the item that brings their size to the limit.
+    """Group items in order into lists that end with the item that brings their size to the limit.
 
-    A window is what is sorted by length at a time, so that a stream needs bounded memory.
+    Items are sorted by length within a window, so that a stream needs bounded memory.
     """
     window: list[Item] = []
     total = 0
@@ -102,7 +102,7 @@ def windows(items: Iterable[Item], size: Callable[[Item], int], limit: int) -> I
 def batch_sentences(
     sentences: Sequence[Sequence[str]], encode: Callable[[Sequence[Word]], Tensor]
 ) -> Batch:
-    """Sentences with their markers as a batch; an empty sentence is its two markers."""
+    """Build a batch of sentences with markers; an empty sentence is just the two markers."""
     distinct = marker_numbers()
     rows = [number_words(words, distinct) for words in sentences]
     lengths = np.array([len(row) + 2 for row in rows], dtype=np.int64)
@@ -118,9 +118,9 @@ def batch_sentences(
 
 
 def batch_of_char_ids(char_ids: Tensor) -> Batch:
-    """A batch of given ids (B, T, C), such as `batch_to_ids` makes, with markers added.
+    """Build a batch from char ids (B, T, C), such as `batch_to_ids` returns, with markers added.
 
-    A position whose ids are all NO_CHARACTER is padding; words come first in each row.
+    A position whose ids are all NO_CHARACTER is padding, which must follow the words of a row.
     """
     _check_char_ids(char_ids)
     n_sentences, n_positions, n_columns = char_ids.shape

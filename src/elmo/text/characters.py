@@ -1,7 +1,7 @@
 """The byte table: words as rows of character ids.
 
 In: words of any script. Out: `char_ids` (U, C). A word is its UTF-8 bytes between two word markers.
-All constants of the table are defined here and nowhere else.
+All constants of the table are defined in this module only.
 Shapes: U words, C characters.
 """
 
@@ -37,9 +37,9 @@ def encode_words(words: Sequence[Word], max_characters: int, widest_filter: int 
     """Character ids of words, (U, C).
 
     Past a word's end all windows of a filter are equal, so one is enough for max-pooling: C is the
-    longest word plus `widest_filter`, or `max_characters` if that is less.
+    longest word with its markers plus `widest_filter`, at most `max_characters`.
     """
-    # All words at once: one at a time costs several times as much as the embedding lookup.
+    # Vectorized: one word at a time costs several times as much as the embedding lookup.
     spellings = [_spell(word, max_characters) for word in words]
     lengths = np.fromiter(map(len, spellings), dtype=np.int64, count=len(spellings))
     n_columns = min(max_characters, int(lengths.max(initial=0)) + 2 + widest_filter)
@@ -59,7 +59,7 @@ def encode_words(words: Sequence[Word], max_characters: int, widest_filter: int 
 def count_truncated(words: Iterable[str], max_characters: int) -> int:
     """How many words are longer than the `max_characters - 2` bytes that are read."""
     longest = max_characters - 2
-    # A character takes at most four bytes, so that most words need not be encoded to be counted.
+    # A character takes at most four bytes, so most words need not be encoded to be counted.
     return sum(
         len(word) * 4 > longest and len(word.encode("utf-8", "surrogatepass")) > longest
         for word in words
@@ -76,8 +76,8 @@ def warn_truncated(n_truncated: int, max_characters: int, unit: str = "bytes") -
 
 
 def _spell(word: Word, max_characters: int) -> bytes:
-    """The bytes of a word that are read; a marker takes one."""
+    """The bytes of a word that the model reads; one placeholder byte for a marker."""
     if isinstance(word, Marker):
         return b" "
-    # Lone surrogates cannot be encoded strictly, but text from the web has them.
+    # Lone surrogates cannot be encoded strictly, but occur in text from the web.
     return word.encode("utf-8", "surrogatepass")[: max_characters - 2]

@@ -1,8 +1,8 @@
-"""What Python callers give: texts, or tokenized sentences, checked item by item.
+"""Inputs of the Python API: texts or tokenized sentences, checked item by item.
 
 In: a str or any iterable of them; token lists. Out: `SplitText`s. Texts and tokens go to different
-calls, because a list of strings does not say which of the two it is. A list that looks like the
-other kind is refused with the name of the other call.
+calls, because a list of strings could be either. A list that looks like the other kind is rejected
+with the name of the other call.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -17,7 +17,7 @@ SHOWN = 40  # characters of a wrong value in a message
 
 @dataclass(frozen=True, slots=True)
 class SplitText:
-    """A text as sentences; or the one sentence of a token list, without a text."""
+    """A text split into sentences; for a token list, one sentence without a text."""
 
     sentences: list[Sentence]
     text: str | None = None
@@ -29,13 +29,13 @@ class SplitText:
 
 
 def read_texts(texts: object, tokens_call: str) -> Iterator[SplitText]:
-    """A text, or those of a list, array, Series or generator; `tokens_call` is for token lists."""
+    """Split a text, or each of an iterable; errors name `tokens_call` for token lists."""
     items = [texts] if isinstance(texts, str) else _items(texts, "a text or a list of texts")
     return (_split(text, number, tokens_call) for number, text in enumerate(items))
 
 
 def read_token_lists(sentences: object, text_call: str) -> Iterator[SplitText]:
-    """The sentences of an iterable of token lists; `text_call` is for raw texts."""
+    """The sentences of an iterable of token lists; errors name `text_call` for raw texts."""
     if isinstance(sentences, str):
         raise _text_for_tokens(sentences, text_call)
     items = _items(sentences, "lists of tokens")
@@ -43,7 +43,7 @@ def read_token_lists(sentences: object, text_call: str) -> Iterator[SplitText]:
 
 
 def read_tokens(tokens: object, text_call: str) -> tuple[list[SplitText], bool]:
-    """The sentences of one or several token lists, and whether it was one."""
+    """The sentences of one or several token lists, and whether a single one was given."""
     if isinstance(tokens, str):
         raise _text_for_tokens(tokens, text_call)
     items = list(_items(tokens, "a list of tokens, or several"))
@@ -63,7 +63,7 @@ def refuse_tokens(texts: Sequence[SplitText], tokens_call: str) -> None:
     """Raise a DataError if texts look like the tokens of one sentence.
 
     They do if none has white space and they have fewer than two tokens on average. Without the
-    second part, texts in scripts without spaces, such as Chinese, would be refused.
+    second condition, texts in scripts without spaces, such as Chinese, would be rejected.
     """
     words = [split.text for split in texts if split.text]
     n_tokens = sum(split.n_tokens for split in texts)
@@ -75,14 +75,14 @@ def refuse_tokens(texts: Sequence[SplitText], tokens_call: str) -> None:
 
 
 def as_sentence(text: Text) -> Sentence:
-    """A raw text that is one sentence, or a token list, as a sentence."""
+    """Convert a raw text that is one sentence, or a token list, to a `Sentence`."""
     if isinstance(text, str):
         return tokenize(text)
     return Sentence(_tokens_of(text), [])
 
 
 def check_tokens(tokens: Iterable[object]) -> None:
-    """Raise a DataError unless this is a list of tokens; a str is text that is not tokenized."""
+    """Raise a DataError unless this is a list of tokens; a str is untokenized text."""
     if isinstance(tokens, str):
         raise _text_for_tokens(tokens, "Elmo.embed")
     for token in tokens:
@@ -94,7 +94,7 @@ def check_tokens(tokens: Iterable[object]) -> None:
 
 
 def _items(items: object, expected: str) -> Iterator[object]:
-    """The items of an iterable with one dimension; keys and columns are no items."""
+    """The items of a one-dimensional iterable; mappings, tables and bytes are rejected."""
     is_flat = not isinstance(items, bytes | Mapping) and getattr(items, "ndim", 1) == 1
     if not is_flat or not isinstance(items, Iterable):
         raise DataError(f"{_shown(items)} of type {type(items).__name__}, expected {expected}")
@@ -119,7 +119,7 @@ def _tokens_alone(tokens: object, text_call: str) -> SplitText:
 
 def _tokens_of(items: Sequence[object]) -> list[str]:
     check_tokens(items)
-    return [str(item) for item in items]  # numpy's strings become plain ones
+    return [str(item) for item in items]  # NumPy strings become plain ones
 
 
 def _text_for_tokens(text: str, text_call: str) -> DataError:

@@ -1,4 +1,4 @@
-"""What a line of text is: the one path from text to sentences of tokens.
+"""Line formats: how a line of a text file is split into sentences of tokens.
 
 In: a line of a file and its format. Out: `Sentence`s. A blank line has no sentence. Raw text has
 character offsets, tokens have none.
@@ -13,17 +13,17 @@ from elmo.text.tokenizer import Sentence, split_text, tokenize
 
 # paragraphs: raw text that is split into sentences. sentences: one raw sentence.
 # tokens: one sentence, its tokens separated by white space as `str.split()` does.
-# residues: one protein, its tokens are its letters; what is no residue (* - and spaces) is dropped.
+# residues: one protein, one token per letter; non-residues (* - and spaces) are dropped.
 LineFormat = Literal["paragraphs", "sentences", "tokens", "residues"]
 NO_RESIDUES = str.maketrans("", "", "*- \t")
 
 
 def split_line(line: str, lines: LineFormat = "paragraphs") -> list[Sentence]:
-    """The sentences of one line; none if it is blank."""
+    """The sentences of one line; empty if it is blank."""
     if lines == "paragraphs":
         return split_text(line)
     if lines == "residues":
-        # Lower case masks a region of a sequence; it is the same residue.
+        # Lower case marks masked regions of a sequence; the residues are the same.
         sentence = Sentence(list(line.translate(NO_RESIDUES).upper()), [])
     else:
         sentence = tokenize(line) if lines == "sentences" else Sentence(line.split(), [])
@@ -39,5 +39,5 @@ def read_sentences(paths: Iterable[Path], lines: LineFormat = "paragraphs") -> I
 
 
 def line_format_of(paths: Sequence[Path], lines: LineFormat) -> LineFormat:
-    """What a line of these files is: that of FASTA files is a sequence of residues."""
+    """The line format of files: `residues` if all are FASTA files, else `lines`."""
     return "residues" if paths and all(map(is_fasta, paths)) else lines

@@ -1,10 +1,11 @@
 """Sentence boundaries in raw text, in time linear in its length.
 
-In: a str. Out: the (start, end) spans of its sentences, which cover all of it but blank lines.
+In: a str. Out: the (start, end) spans of its sentences, which cover all of it except blank lines.
 
 sentencex finds the boundaries. Its time is quadratic in the number of quotation marks and sentence
-terminators of a paragraph: 900 kB of apostrophes take minutes. So it is given one paragraph at a
-time, and long paragraphs in overlapping windows, each with a bounded number of such characters.
+terminators of a paragraph: 900 kB of apostrophes take minutes. So it is called with one paragraph
+at a time, and long paragraphs are split into overlapping windows, each with a bounded number of
+such characters.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,17 +22,17 @@ FindBoundaries = Callable[[str, str], Sequence[Mapping[str, Any]]]
 MAX_CHARACTERS = 8192
 MAX_MARKS = 512
 _MARK = regex.compile(r"[\p{P}\p{S}\p{C}]")  # punctuation, symbols, control characters
-_PARAGRAPH_BREAK = regex.compile(r"\n\r*\n")  # as sentencex has it
+_PARAGRAPH_BREAK = regex.compile(r"\n\r*\n")  # as in sentencex
 # sentencex 1.0 panics on a letter, a space of several bytes and a full stop.
 _WIDE_SPACE = regex.compile(r"[^\S\x00-\x7f]")
-# A lone surrogate, as text from the web has it, cannot be passed to sentencex.
+# A lone surrogate, which occurs in text from the web, cannot be passed to sentencex.
 _LONE_SURROGATE = regex.compile(r"[\ud800-\udfff]")
 
 
 def sentence_spans(
     text: str, language: str = "en", find_boundaries: FindBoundaries = get_sentence_boundaries
 ) -> Iterator[tuple[int, int]]:
-    """The spans of the sentences, found one after the other while they are read."""
+    """Yield the spans of the sentences, computed lazily."""
     if not text.isascii():
         text = _LONE_SURROGATE.sub("x", _WIDE_SPACE.sub(" ", text))
     start = 0
@@ -73,7 +74,8 @@ def _window_end(text: str, start: int, end: int) -> int:
         stop = stop if over is None else over.start()
     if stop == end:
         return stop
-    # sentencex ignores quotation marks whose number is odd: end after a line, not in a quotation.
+    # sentencex ignores quotation marks if their number is odd: end the window after a line, not
+    # inside a quotation.
     middle = (start + stop) // 2
     line_end = text.rfind("\n", middle, stop)
     stop = stop if line_end < 0 else line_end + 1

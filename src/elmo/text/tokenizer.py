@@ -1,8 +1,8 @@
-"""Raw text to sentences of tokens with character offsets.
+"""Split raw text into sentences of tokens with character offsets.
 
 In: a str. Out: `Sentence`s whose tokens are slices of that str; only white space is left out.
 sentencex finds the sentences; words are tokenized as in the Penn Treebank (do|n't, John|'s, U.S.),
-as the text of the released models and of most English task data was.
+like the training text of the released models and most English task data.
 """
 
 from collections.abc import Iterator
@@ -15,8 +15,8 @@ from elmo.text.splitter import sentence_spans
 
 _APOSTROPHE = r"['\u2019]"
 _CLITIC = rf"(?:n{_APOSTROPHE}t|{_APOSTROPHE}(?:s|re|ve|ll|d|m))\b"
-# Scripts without spaces between words: one token per character. Else a "word" would be a whole
-# clause, of which the model reads 48 bytes.
+# Scripts without spaces between words: one token per character. Otherwise a "word" would be a
+# whole clause, of which the model reads only 48 bytes.
 _LETTER = r"[^\W\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]"
 _ABBREVIATION = (
     "mr|mrs|ms|dr|prof|sen|rep|gov|gen|col|capt|lt|sgt|rev|st|jr|sr|inc|ltd|corp|co|vs|etc|fig|vol"
@@ -54,15 +54,15 @@ class Sentence:
 
 
 def split_text(text: str, language: str = "en") -> list[Sentence]:
-    """The sentences of a text; none if it is empty or all white space.
+    """The sentences of a text; an empty list if it is empty or all white space.
 
-    `language` is an ISO 639 code; it decides where sentences end, not how words are tokenized.
+    `language` is an ISO 639 code; it affects where sentences end, not how words are tokenized.
     """
     return list(iter_sentences(text, language))
 
 
 def iter_sentences(text: str, language: str = "en") -> Iterator[Sentence]:
-    """The sentences of `split_text` one by one, for a reader that may stop early."""
+    """The sentences of `split_text` one by one, for callers that may stop early."""
     for start, end in sentence_spans(text, language):
         sentence = _tokenize_range(text, start, end)
         if sentence.tokens:
@@ -70,12 +70,12 @@ def iter_sentences(text: str, language: str = "en") -> Iterator[Sentence]:
 
 
 def count_tokens(text: str, most: int) -> int:
-    """About how many tokens a text has, counted up to `most`; far cheaper than `split_text`."""
+    """The approximate number of tokens, counted up to `most`; far cheaper than `split_text`."""
     return sum(1 for _ in islice(_TOKEN.finditer(text), most))
 
 
 def tokenize(text: str) -> Sentence:
-    """A text that is one sentence."""
+    """Tokenize a text that is one sentence."""
     return _tokenize_range(text, 0, len(text))
 
 

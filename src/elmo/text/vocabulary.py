@@ -1,8 +1,8 @@
 """The output vocabulary of the language models.
 
-In: words by falling frequency, or a `vocab.txt` with one word per line as the released models have.
-Out: a `Vocabulary` that maps words to ids. The first three words are the sentence markers and the
-unknown word; a token that is spelled like one of them is an unknown word, never a marker.
+In: words by descending frequency, or a `vocab.txt` with one word per line, as in the released
+models. Out: a `Vocabulary` that maps words to ids. The first three words are the sentence markers
+and the unknown word; a token that is spelled like one of them is an unknown word, never a marker.
 """
 
 from collections.abc import Iterable, Sequence
@@ -24,7 +24,7 @@ class Vocabulary:
     """Words and their ids."""
 
     def __init__(self, words: Sequence[str]) -> None:
-        """Take words that start with the three reserved ones."""
+        """Create it from words that start with the three reserved ones."""
         if tuple(words[: len(RESERVED)]) != RESERVED:
             raise DataError(
                 f"the vocabulary starts with {list(words[: len(RESERVED)])}, expected "
@@ -34,12 +34,12 @@ class Vocabulary:
 
     @staticmethod
     def of_words(words: Iterable[str]) -> "Vocabulary":
-        """The reserved words, then the given ones."""
+        """Create a vocabulary of the reserved words, then the given ones."""
         return Vocabulary([*RESERVED, *(word for word in words if word not in RESERVED)])
 
     @staticmethod
     def read(path: Path) -> "Vocabulary":
-        """Read a file with one word per line; only reserved words may be there twice."""
+        """Read a file with one word per line; only reserved words may occur twice."""
         words = read_list(path)
         check_words(path, words[len(RESERVED) :], 1 + len(RESERVED))
         try:
@@ -81,7 +81,7 @@ def read_list(path: Path) -> list[str]:
     """The lines of a file with one word, or one character, per line."""
     if not path.exists():
         raise DataError(f"{path}: no such file")
-    if not path.is_file():  # a pipe or a device has no end
+    if not path.is_file():  # a pipe or a device may never end
         raise DataError(f"{path}: cannot be read, expected a vocabulary with one word per line")
     try:
         text = path.read_bytes().decode("utf-8-sig")  # as bytes: "\r" may be part of a word
@@ -97,7 +97,7 @@ def read_list(path: Path) -> list[str]:
 
 
 def check_words(where: object, words: Iterable[str], first_line: int = 1) -> None:
-    """Refuse lists with a blank line, a zero byte or a word twice, with the line."""
+    """Raise a DataError with the line number of a blank line, a zero byte or a repeated word."""
     lines: dict[str, int] = {}
     for line, word in enumerate(words, first_line):
         if not word or "\0" in word:

@@ -28,7 +28,7 @@ from elmo.text.characters import (
 )
 from elmo.text.vocabulary import BEGIN, END, Vocabulary, read_list, write_list
 
-# Ids before those of listed characters; NO_CHARACTER is the first, as with bytes.
+# Special ids, which precede those of listed characters; NO_CHARACTER is the first, as with bytes.
 BEGIN_SENTENCE_CHARACTER = NO_CHARACTER + 1
 END_SENTENCE_CHARACTER = NO_CHARACTER + 2
 BEGIN_WORD = NO_CHARACTER + 3
@@ -73,7 +73,7 @@ class Lexicon:
     characters: tuple[str, ...] | None = None
 
     def check(self, config: LexiconConfig) -> None:
-        """Refuse lists of other lengths than the network's tables have."""
+        """Raise a ConfigError if the lists do not have the lengths of the network's tables."""
         for name, entries, expected in (
             ("words", self.words, config.n_words),
             ("characters", self.characters, config.n_characters),
@@ -128,21 +128,21 @@ class Lexicon:
 
 @dataclass(frozen=True)
 class WordEncoder:
-    """Encodes words as one network needs them."""
+    """Encodes words as the input ids of a network."""
 
     lexicon: Lexicon
-    max_characters: int | None  # absent: the model has no characters
+    max_characters: int | None  # None: the model reads no characters
     widest_filter: int
 
     @property
     def reads_bytes_alone(self) -> bool:
-        """Whether the model has no lists, as all models of the original's kind."""
+        """Whether the model has no lists, like all models in the format of the original ELMo."""
         return self.lexicon == Lexicon()
 
     def encode(self, words: Sequence[Word]) -> Tensor:
         """Ids of words, (U, C)."""
         if self.lexicon.characters is not None and self.max_characters is not None:
-            # Truncated before the lookup in the list of words too, as ELMoForManyLangs does.
+            # Truncate before the lookup in the word list too, like ELMoForManyLangs.
             n_read = self.max_characters - 2
             words = [word[:n_read] if isinstance(word, str) else word for word in words]
         parts = []
@@ -153,11 +153,11 @@ class WordEncoder:
         return torch.cat(parts, dim=1)
 
     def batch(self, sentences: Sequence[Sequence[str]]) -> Batch:
-        """Sentences with their markers as a batch; an empty sentence is its two markers."""
+        """Build a batch of sentences with markers; an empty sentence is just the two markers."""
         return batch_sentences(sentences, self.encode)
 
     def batch_of_char_ids(self, char_ids: Tensor) -> Batch:
-        """A batch of given ids (B, T, C) of bytes, such as `batch_to_ids` makes."""
+        """Build a batch from the ids (B, T, C) of bytes, such as `batch_to_ids` returns."""
         if not self.reads_bytes_alone:
             raise DataError(
                 f"char ids {tuple(char_ids.shape)} for a model with its own lists of words or "
@@ -166,7 +166,7 @@ class WordEncoder:
         return batch_of_char_ids(char_ids)
 
     def count_truncated(self, words: Iterable[str]) -> int:
-        """How many words are longer than the model reads."""
+        """The number of words that are longer than the model reads."""
         if self.max_characters is None:
             return 0
         if self.lexicon.characters is None:
@@ -181,7 +181,7 @@ class WordEncoder:
     def _characters(self, words: Sequence[Word], max_characters: int) -> Tensor:
         if self.lexicon.characters is None:
             return encode_words(words, max_characters, self.widest_filter)
-        # As many columns as `encode_words` explains.
+        # `encode_words` explains the number of columns.
         longest = max((len(word) for word in words if isinstance(word, str)), default=1)
         n_columns = min(max_characters, max(longest, 1) + 2 + self.widest_filter)
         return self.lexicon.characters_of(words, n_columns)

@@ -1,4 +1,4 @@
-"""What every training run needs: budget, checkpoints, metrics, optimizers, processes."""
+"""Shared parts of all training runs: budget, checkpoints, metrics, optimizers, processes."""
 
 from typing import TYPE_CHECKING
 

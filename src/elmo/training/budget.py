@@ -1,4 +1,4 @@
-"""Where a run ends: after its epochs, after a number of steps, or after a time.
+"""The budget of a run: it ends after its epochs, a number of steps, or a time.
 
 In: a budget and the clock. Out: the planned number of steps, which the decay of the learning rate
 needs. Time is counted over all starts of a run. With a time limit the plan is updated at intervals,
@@ -23,7 +23,7 @@ class Budget:
 
 
 class Plan:
-    """The number of steps that a run will have, as far as it is known."""
+    """The planned number of steps of a run; None while it is unknown."""
 
     def __init__(self, budget: Budget, n_epoch_steps: int) -> None:
         self._max_steps = min(n_epoch_steps, budget.max_steps or n_epoch_steps)
@@ -47,8 +47,8 @@ class Plan:
     def update(self, step: int) -> None:
         """With a time limit, estimate the number of steps from the speed so far.
 
-        This is done at intervals, and at once when the planned steps are done: a run whose limit
-        was raised would otherwise stay at the end of its old plan.
+        This is done at intervals, and immediately when the planned steps are done: a run whose
+        limit was raised would otherwise stay at the end of its old plan.
         """
         is_done = self.n_steps is not None and step >= self.n_steps
         if self._max_seconds and (is_done or step % STEPS_BETWEEN_PLANS == 0):

@@ -65,7 +65,7 @@ def load_newest(folder: Path) -> TrainingCheckpoint | None:
 
 
 def _find_all(folder: Path) -> list[Path]:
-    """Other names, such as that of a copy, are not checkpoints of the run."""
+    """All checkpoints in ascending order of steps; other names, such as copies, are ignored."""
     found = [path for path in folder.glob("step-*") if re.fullmatch(r"step-\d+", path.name)]
     return sorted(found, key=_step)
 

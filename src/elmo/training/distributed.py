@@ -1,7 +1,7 @@
-"""The processes of a training run: one alone, or several started by torchrun.
+"""The processes of a training run: a single one, or several started by torchrun.
 
-In: torchrun's environment, if there is one. Out: `Processes`: the rank of this process, its rows of
-a batch, and collective operations, which all processes must call together.
+In: torchrun's environment variables, if set. Out: `Processes`: the rank of this process, its rows
+of a batch, and collective operations, which all processes must call together.
 """
 
 import os
@@ -15,14 +15,14 @@ from torch import Tensor, distributed, nn
 
 # The first process evaluates while the others wait.
 TIMEOUT = timedelta(hours=3)
-# DDP must not be the last owner of a group: its end would wait, with the interpreter's lock held,
-# for threads of the group that may need the lock.
+# DDP must not hold the last reference to a process group: its destructor would wait, holding the
+# GIL, for threads of the group that may need the GIL.
 _GROUPS: list[distributed.ProcessGroup | None] = []
 
 
 @dataclass(frozen=True)
 class Processes:
-    """This process among all of the run."""
+    """This process and its rank among all processes of the run."""
 
     rank: int
     n_processes: int
@@ -30,7 +30,7 @@ class Processes:
 
     @property
     def is_first(self) -> bool:
-        """Only the first process evaluates and writes files."""
+        """Whether this is the first process, which alone evaluates and writes files."""
         return self.rank == 0
 
     def own_rows(self, n_rows: int) -> range:
@@ -39,7 +39,7 @@ class Processes:
         return range(first, last)
 
     def broadcast(self, number: float) -> float:
-        """The first process's number, in all processes."""
+        """Return the first process's number in all processes."""
         if self.n_processes == 1:
             return number
         shared = torch.tensor(number, dtype=torch.float64, device=self.device)
@@ -47,13 +47,13 @@ class Processes:
         return float(shared)
 
     def sum(self, tensor: Tensor) -> Tensor:
-        """The sum of a tensor over all processes, in place."""
+        """Sum a tensor over all processes, in place."""
         if self.n_processes > 1:
             distributed.all_reduce(tensor)
         return tensor
 
     def all_gather(self, tensor: Tensor, dim: int) -> Tensor:
-        """The rows of all processes in the order of their ranks; all have equally many."""
+        """Concatenate the tensors of all processes in rank order; their shapes are equal."""
         if self.n_processes == 1:
             return tensor
         parts = [torch.empty_like(tensor) for _ in range(self.n_processes)]
@@ -66,7 +66,7 @@ class Processes:
 
     @contextmanager
     def first_before_others(self) -> Iterator[None]:
-        """Run a block in the first process, then in all others, which find what it has cached."""
+        """Run a block in the first process, then in all others, which can use what it cached."""
         if not self.is_first:
             self.barrier()
         yield
@@ -79,9 +79,9 @@ class Processes:
             distributed.destroy_process_group()
 
     def average_gradients(self, parameters: Iterable[nn.Parameter]) -> None:
-        """Average the gradients of parameters that torch's DDP does not hold.
+        """Average the gradients of parameters that are not wrapped in DDP.
 
-        A process without a gradient counts as zero; without any, there is none afterwards.
+        A missing gradient counts as zero; if it is missing in all processes, it stays None.
         """
         if self.n_processes == 1:
             return
@@ -100,7 +100,7 @@ class Processes:
                 self.sum(parameter.grad).div_(self.n_processes)
 
     def _average_rows(self, gradient: Tensor) -> Tensor:
-        """Average sparse gradients over the rows that any process has."""
+        """Average sparse gradients; the result has all rows that occur in any process."""
         ids = gradient.indices()[0]
         touched = torch.zeros(len(gradient), dtype=torch.uint8, device=ids.device)
         touched[ids] = 1
@@ -115,7 +115,7 @@ class Processes:
 
 
 def one_process() -> Processes:
-    """A run in this process alone."""
+    """A run with a single process."""
     return Processes(0, 1, torch.device("cuda" if torch.cuda.is_available() else "cpu"))
 
 

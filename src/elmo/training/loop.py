@@ -1,9 +1,9 @@
-"""The training loop of pre-training and tasks: steps, evaluations, checkpoints, until the end.
+"""The training loop of pre-training and tasks: steps, evaluations and checkpoints.
 
 In: a `Learner`, the folder of a run, a budget, the processes of the run. Out: the folder with
-checkpoints, metrics, the model, a learning curve and `result.json`. A step depends on its number
-and on what a checkpoint holds, and on nothing else: a run that was killed gives the same bits after
-it is resumed, on CPU with any number of threads.
+checkpoints, metrics, the model, a learning curve and `result.json`. A step depends only on its
+number and on the contents of a checkpoint: on CPU, a run that was killed and resumed is bitwise
+identical to an uninterrupted one, with any number of threads.
 """
 
 import dataclasses
@@ -47,18 +47,18 @@ class Schedule:
     log_every: int
     evaluate_every: int
     save_every: int
-    patience: int | None  # evaluations without a better score until the end
+    patience: int | None  # evaluations without improvement until the run ends
     keeps_best: bool  # the saved model is the best one; else the last one
     learning_rate: float
     n_warmup_steps: int = 0
     decay: Decay = "constant"
-    lr_plateau_patience: int | None = None  # evaluations until the learning rate is halved
-    max_loss: float = math.inf  # more means that training has diverged
+    lr_plateau_patience: int | None = None  # evaluations without improvement to halve the rate
+    max_loss: float = math.inf  # above this, training has diverged
 
 
 @dataclass(frozen=True)
 class StepResult:
-    """The numbers of a training step, over all processes."""
+    """Metrics of a training step, over all processes."""
 
     loss: float
     gradient_norm: float
@@ -67,11 +67,11 @@ class StepResult:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """A model measured on held-out data."""
+    """The result of evaluating a model on held-out data."""
 
     score: float  # higher is better
     metrics: dict[str, float]  # for metrics.jsonl
-    summary: str  # for people
+    summary: str  # for the log and the progress bar
     details: dict[str, Any]  # for result.json
 
 
@@ -85,13 +85,13 @@ class Learner(Protocol):
         """Train on the batch of a step, in all processes."""
 
     def evaluate(self) -> Evaluation:
-        """Measure the model as `save_model` would save it now; in the first process alone.
+        """Evaluate the model as `save_model` would save it now; called in the first process only.
 
         A learner that averages its weights evaluates and saves the averages.
         """
 
     def evaluate_final(self, folder: Path, step: int) -> Evaluation | None:
-        """Measure the model of a finished run on all data and save it; none if `evaluate` did.
+        """Evaluate the final model on all data and save it; None if `evaluate` uses all data.
 
         `step` is the number of steps of that model, which is the best or the last one.
         """
@@ -100,13 +100,13 @@ class Learner(Protocol):
         """Save the model that was just evaluated."""
 
     def state(self) -> dict[str, Tensor]:
-        """Everything that the next step depends on; in all processes."""
+        """Everything that the next step depends on; called in all processes."""
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
-        """Continue from what `state` gave; in all processes."""
+        """Restore what `state` returned; called in all processes."""
 
     def result(self, history: "History") -> dict[str, Any]:
-        """What result.json says of the run besides its last or best evaluation."""
+        """Entries of result.json besides those of the last or best evaluation."""
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ class History:
     best_step: int = 0
 
     def after(self, evaluation: Evaluation, step: int) -> "History":
-        """With one more evaluation, after a number of steps."""
+        """The history extended by an evaluation after `step` steps."""
         scores = (*self.scores, evaluation.score)
         if self.best is None or evaluation.score > self.best.score:
             return History(scores, evaluation, len(scores), step)
@@ -131,7 +131,7 @@ class History:
         return len(self.scores) - self.best_number
 
     def n_plateaus(self, patience: int | None) -> int:
-        """How many times `patience` evaluations in a row were not better than all before them."""
+        """How many times `patience` evaluations in a row did not improve on the best score."""
         n_plateaus = n_worse = 0
         best = -math.inf
         for score in self.scores:
@@ -143,7 +143,7 @@ class History:
 
     @staticmethod
     def from_mapping(mapping: dict[str, Any]) -> "History":
-        """The inverse of `dataclasses.asdict`, after JSON."""
+        """The inverse of `dataclasses.asdict`, from decoded JSON."""
         best = mapping["best"] and Evaluation(**mapping["best"])
         # Earlier versions did not save the step.
         best_step = mapping.get("best_step", 0)
@@ -151,7 +151,7 @@ class History:
 
 
 class TrainingLoop:
-    """A run of a learner."""
+    """The training run of a learner."""
 
     def __init__(
         self, learner: Learner, run: RunFolder, budget: Budget, processes: Processes
@@ -170,7 +170,7 @@ class TrainingLoop:
         self._history = History()
 
     def fit(self) -> dict[str, Any] | None:
-        """Train until the end: the result, in all processes; none if a signal stopped the run."""
+        """Train to the end; return the result in all processes, None if stopped by a signal."""
         kernels.keep_freed_memory()
         self._resume()
         opened = MetricsLog(self._run.metrics, self._step) if self._processes.is_first else None
@@ -348,10 +348,10 @@ class TrainingLoop:
 
 @contextmanager
 def reproducible(device: torch.device) -> Iterator[None]:
-    """Make gradients on CPU the same in every run.
+    """Make gradients on CPU reproducible.
 
-    Torch sums the gradient of `x[index]` in the order in which its threads run, unless it is told
-    not to. On other devices nothing is promised, and some operations have no such variant.
+    By default, torch sums the gradient of `x[index]` in the order in which its threads run. On
+    other devices nothing is guaranteed: some operations have no deterministic variant.
     """
     was_deterministic = torch.are_deterministic_algorithms_enabled()
     was_filled = deterministic.fill_uninitialized_memory  # type: ignore[attr-defined]
@@ -366,10 +366,10 @@ def reproducible(device: torch.device) -> Iterator[None]:
 
 
 def seed_step(seed: int, step: int, rank: int) -> None:
-    """Make the random numbers of a step, such as dropout, depend on its number alone."""
+    """Seed the random numbers of a step, such as dropout, by the run's seed, the step and rank."""
     torch.manual_seed(int(np.random.SeedSequence((seed, step, rank)).generate_state(1)[0]))
 
 
 def with_prefix(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
-    """The tensors whose names start so, under the rest of their names."""
+    """The tensors whose names start with a prefix, which is removed from the names."""
     return {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}

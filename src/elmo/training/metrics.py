@@ -1,6 +1,6 @@
-"""What a run measures: `metrics.jsonl`, TensorBoard where it is installed, a progress bar.
+"""Metrics of a run: `metrics.jsonl`, TensorBoard if it is installed, a progress bar.
 
-In: numbers of a step. Out: lines of JSON; a resumed run continues them after its checkpoint's step.
+In: metrics of a step. Out: lines of JSON; a resumed run continues them after its checkpoint's step.
 """
 
 import json
@@ -17,7 +17,7 @@ class MetricsLog:
     """The open files of a run's metrics, and its progress bar."""
 
     def __init__(self, path: Path, last_step: int) -> None:
-        """Continue after `last_step`; lines of later steps, which a kill left, are removed."""
+        """Continue after `last_step`; lines of later steps, left by a killed run, are removed."""
         _remove_lines(path, last_step)
         self._file = path.open("a", encoding="utf-8")
         self._board = _open_board(path.parent / "tensorboard", last_step)
@@ -45,14 +45,14 @@ class MetricsLog:
                 self._board.add_scalar(name, value, step)
 
     def show(self, step: int, n_planned: int | None, text: str) -> None:
-        """Move the progress bar."""
+        """Update the progress bar."""
         self._bar.total = n_planned
         self._bar.set_postfix_str(text, refresh=False)
         self._bar.update(step - self._bar.n)
 
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:
-    """All complete lines; a kill or a full disk may have cut the last one."""
+    """All complete lines; a kill or a full disk may have truncated the last one."""
     lines = []
     for text in path.read_text(encoding="utf-8").split("\n") if path.exists() else []:
         try:

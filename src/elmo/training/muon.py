@@ -1,9 +1,9 @@
-"""Muon: momentum whose matrices are made orthogonal before they change the weights.
+"""The Muon optimizer: momentum that is orthogonalized before it updates the weights.
 
-In: matrices with dense gradients, each alone or as blocks of rows that count as matrices of their
-own (the gates of an LSTM). Out: changed weights; the state is one momentum per parameter.
-After Jordan et al. 2024 (https://kellerjordan.github.io/posts/muon); the size of an update, which
-makes AdamW's learning rates fit, after Liu et al. 2025 (arXiv 2502.16982).
+In: matrices with dense gradients, each treated as one matrix or as blocks of rows that are separate
+matrices (the gates of an LSTM). Out: updated weights; the state of a parameter is its momentum and
+a step count. After Jordan et al. 2024 (https://kellerjordan.github.io/posts/muon); the scale of an
+update, with which AdamW's learning rates can be used, after Liu et al. 2025 (arXiv 2502.16982).
 Shapes: K matrices of M rows and N columns, M <= N.
 """
 
@@ -15,25 +15,25 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-# Quintic Newton-Schulz iterations: all singular values come between 0.7 and 1.2 in five of them.
+# Quintic Newton-Schulz iterations: five of them bring all singular values between 0.7 and 1.2.
 COEFFICIENTS = (3.4445, -4.7750, 2.0315)
 N_ITERATIONS = 5
 EPSILON = 1e-7
-# An orthogonal M x N matrix has a root mean square of 1 / sqrt(N). Times 0.2 sqrt(N) its update is
-# as large as AdamW's are.
+# The entries of an orthogonal M x N matrix have a root mean square of 1 / sqrt(N). Scaled by
+# 0.2 sqrt(N), an update is as large as AdamW's.
 UPDATE_SCALE = 0.2
 
 
 @dataclass(frozen=True)
 class Matrix:
-    """A parameter (rows, columns) of `n_blocks` matrices, one below the other."""
+    """A parameter (rows, columns) of `n_blocks` matrices, stacked vertically."""
 
     weight: nn.Parameter
     n_blocks: int = 1
 
     @property
     def block_shape(self) -> tuple[int, int]:
-        """(M, N) of a block as a wide matrix."""
+        """The shape (M, N) of a block, transposed if it is tall."""
         rows, columns = self.weight.shape
         rows //= self.n_blocks
         return min(rows, columns), max(rows, columns)
@@ -44,17 +44,17 @@ class Matrix:
         return len(self.weight) // self.n_blocks > self.weight.shape[1]
 
     def blocks(self, values: Tensor) -> Tensor:
-        """Values like the weight's as a view of its blocks, each wide: (K, M, N)."""
+        """A view of a tensor like the weight as its blocks, transposed if tall: (K, M, N)."""
         blocks = values.view(self.n_blocks, -1, values.shape[1])
         return blocks.transpose(1, 2) if self.is_tall else blocks
 
 
 class Muon(torch.optim.Optimizer):
-    """Nesterov momentum, made orthogonal; weights decay apart from their gradients.
+    """Orthogonalized Nesterov momentum with decoupled weight decay.
 
-    The products cost as much as some hundred tokens of training. Momentum changes little from one
-    step to the next, so they are made in every `every`-th step alone, for an update `every` times
-    as large.
+    Orthogonalization costs as much as training on a few hundred tokens. Momentum changes little
+    from one step to the next, so the weights are updated only in every `every`-th step, with an
+    update `every` times as large.
     """
 
     def __init__(
@@ -63,14 +63,14 @@ class Muon(torch.optim.Optimizer):
         defaults: dict[str, Any] = {"lr": 0.0, "momentum": momentum, "weight_decay": weight_decay}
         super().__init__([{"params": [matrix.weight for matrix in matrices]}], defaults)
         self._every = every
-        # Matrices of one shape are multiplied together: few large products instead of many.
+        # Matrices of the same shape are batched: a few large products instead of many small ones.
         self._by_shape: dict[tuple[int, int], list[Matrix]] = {}
         for matrix in matrices:
             self._by_shape.setdefault(matrix.block_shape, []).append(matrix)
 
     @torch.no_grad()
     def step(self, closure: None = None) -> None:  # type: ignore[override]
-        """Change the weights that have a gradient."""
+        """Update the weights that have a gradient."""
         (group,) = self.param_groups
         for matrices in self._by_shape.values():
             touched = [matrix for matrix in matrices if matrix.weight.grad is not None]
@@ -87,7 +87,7 @@ class Muon(torch.optim.Optimizer):
         if not self._is_due(weights):
             return
         rate *= self._every
-        ahead = torch._foreach_lerp(gradients, means, momentum)  # Nesterov's
+        ahead = torch._foreach_lerp(gradients, means, momentum)  # Nesterov momentum
         wide = _join(matrix.blocks(each) for matrix, each in zip(matrices, ahead, strict=True))
         updates = orthogonalize(wide)  # (K, M, N)
         scale = rate * UPDATE_SCALE * wide.shape[2] ** 0.5
@@ -106,14 +106,14 @@ class Muon(torch.optim.Optimizer):
         return momentum
 
     def _is_due(self, weights: Sequence[Tensor]) -> bool:
-        """Count a step of weights that are changed together; whether they change in this one."""
+        """Count a step of weights that are updated together; return whether it updates them."""
         for weight in weights:
             self.state[weight]["n_steps"] += 1
         return int(self.state[weights[0]]["n_steps"]) % self._every == 0
 
 
 def orthogonalize(matrices: Tensor, n_iterations: int = N_ITERATIONS) -> Tensor:
-    """The nearest orthogonal matrices, roughly: (K, M, N) with M <= N, of any scale."""
+    """Approximate nearest orthogonal matrices: (K, M, N) with M <= N, of any scale."""
     a, b, c = COEFFICIENTS
     length = torch.linalg.vector_norm(matrices.float(), dim=(1, 2), keepdim=True)
     x: Tensor = (matrices / (length + EPSILON)).to(product_dtype(matrices.device.type))
@@ -126,7 +126,7 @@ def orthogonalize(matrices: Tensor, n_iterations: int = N_ITERATIONS) -> Tensor:
 
 @cache
 def product_dtype(device_type: str) -> torch.dtype:
-    """bfloat16 where it is multiplied faster than float32; iterations do not need more."""
+    """bfloat16 if its products are faster than float32's; iterations need no more precision."""
     if device_type == "cuda":
         return torch.bfloat16
     return torch.bfloat16 if has_bfloat16_products() else torch.float32

@@ -1,9 +1,9 @@
 """Optimizers: Adagrad as in the paper, AdamW, Muon, Adadelta; sparse gradients update rows.
 
 In: named parameters with dense gradients, or with sparse ones over the rows of words. Out: updated
-weights, and a state of plain tensors. Each row of a word counts its own steps: moments, their bias
-correction and weight decay advance only when the row has a gradient, so that the cost of a step
-does not grow with the vocabulary.
+weights, and a state of plain tensors. The row of each word counts its own steps: moments, their
+bias correction and weight decay advance only when the row has a gradient, so that the cost of a
+step does not grow with the vocabulary.
 """
 
 import math
@@ -25,7 +25,7 @@ EPSILON = 1e-8
 
 
 class Rows(ABC):
-    """The optimizer of parameters whose gradients are sparse."""
+    """A row-wise optimizer of parameters with sparse gradients."""
 
     def __init__(self, parameters: Parameters) -> None:
         self.parameters = parameters
@@ -42,11 +42,11 @@ class Rows(ABC):
 
     @abstractmethod
     def change(self, name: str, rows: Tensor, ids: Tensor, gradient: Tensor) -> Tensor:
-        """What is subtracted from these rows at a learning rate of one."""
+        """The update of these rows, which is subtracted times the learning rate."""
 
 
 class AdamWRows(Rows):
-    """AdamW by rows."""
+    """Row-wise AdamW."""
 
     def __init__(
         self, parameters: Parameters, betas: tuple[float, float], weight_decay: float
@@ -59,7 +59,7 @@ class AdamWRows(Rows):
             self.state[f"{name}.n_updates"] = torch.zeros(len(parameter), device=parameter.device)
 
     def change(self, name: str, rows: Tensor, ids: Tensor, gradient: Tensor) -> Tensor:
-        """AdamW's update; bias correction by the number of steps of each row."""
+        """AdamW's update, with bias correction by the number of steps of each row."""
         beta1, beta2 = self._betas
         mean, square, n_updates = (
             self.state[f"{name}.{part}"] for part in ("mean", "square", "n_updates")
@@ -75,7 +75,7 @@ class AdamWRows(Rows):
 
 
 class AdagradRows(Rows):
-    """Adagrad by rows: equal to dense Adagrad, which ignores zero gradients."""
+    """Row-wise Adagrad: equal to dense Adagrad, in which zero gradients have no effect."""
 
     def __init__(self, parameters: Parameters, initial_sum: float) -> None:
         super().__init__(parameters)
@@ -90,7 +90,7 @@ class AdagradRows(Rows):
 
 
 class Optimizer:
-    """Torch's optimizers for dense parameters, one by rows for sparse ones."""
+    """Torch's optimizers for dense gradients, a row-wise one for sparse gradients."""
 
     def __init__(
         self, dense: Parameters, optimizers: Sequence[torch.optim.Optimizer], rows: Rows
@@ -113,8 +113,8 @@ class Optimizer:
             for group in optimizer.param_groups:
                 group["lr"] = learning_rate
             optimizer.step()
-        # Torch's fused optimizers do not change the version of a tensor, by which our kernels
-        # know that their packed weights are out of date.
+        # Torch's fused optimizers do not increment the version of a tensor, by which our kernels
+        # detect that their packed weights are stale.
         torch.autograd.graph.increment_version(self._dense.values())
         self._rows.step(learning_rate)
         for parameter in (*self._dense.values(), *self._rows.parameters.values()):
@@ -130,7 +130,7 @@ class Optimizer:
         return dense | self._rows.state
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
-        """Continue from what `state` gave."""
+        """Restore what `state` returned."""
         for name, tensor in self._rows.state.items():
             tensor.copy_(state[name])
         for name, parameter in self._dense.items():
@@ -162,7 +162,7 @@ def build_muon(
     betas: tuple[float, float],
     weight_decay: float,
 ) -> Optimizer:
-    """Muon for the matrices that `n_blocks` names, with how many each is; AdamW for the rest."""
+    """Muon for the parameters in `n_blocks`, with their numbers of matrices; AdamW for the rest."""
     matrices = [Matrix(dense[name], n) for name, n in n_blocks.items() if name in dense]
     rest = {name: parameter for name, parameter in dense.items() if name not in n_blocks}
     optimizers: list[torch.optim.Optimizer] = [_adamw(rest, betas, weight_decay)]
@@ -196,7 +196,7 @@ def build_adadelta(dense: Parameters, *, rho: float) -> Optimizer:
 
 
 def clip_gradients(parameters: Iterable[nn.Parameter], max_norm: float) -> float:
-    """Scale all gradients to a total norm of at most `max_norm`; returns the norm before."""
+    """Clip the total norm of all gradients to `max_norm`; return the norm before clipping."""
     gradients = []
     for parameter in parameters:
         if parameter.grad is not None and parameter.grad.is_sparse:
@@ -214,7 +214,7 @@ def clip_gradients(parameters: Iterable[nn.Parameter], max_norm: float) -> float
 def scheduled_rate(
     step: int, n_planned: int | None, *, highest: float, n_warmup: int, decay: Decay
 ) -> float:
-    """The learning rate of a step, from 0; it does not decay while the run's length is unknown."""
+    """The learning rate of a step, counted from 0; no decay while the run's length is unknown."""
     rate = highest * min(1.0, (step + 1) / max(1, n_warmup))
     if decay == "constant" or n_planned is None or step < n_warmup:
         return rate

@@ -1,6 +1,6 @@
-"""The learning curve of a run as a picture: training loss and evaluation scores by step.
+"""Plot the learning curve of a run: training loss and evaluation scores by step.
 
-In: `metrics.jsonl`. Out: a PNG, where matplotlib is installed.
+In: `metrics.jsonl`. Out: a PNG file, if matplotlib is installed.
 """
 
 import logging
@@ -16,7 +16,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class ScorePlot:
-    """Which metrics are drawn as scores, and how."""
+    """Which metrics to plot as scores, and how."""
 
     names: str  # a regular expression
     label: str
@@ -24,7 +24,7 @@ class ScorePlot:
 
 
 def draw_learning_curve(metrics: Path, picture: Path, plot: ScorePlot) -> None:
-    """Draw the metrics of a run; logs what to install where matplotlib is absent."""
+    """Plot the metrics of a run; without matplotlib, log what to install."""
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
@@ -47,6 +47,6 @@ def draw_learning_curve(metrics: Path, picture: Path, plot: ScorePlot) -> None:
 
 
 def _curve(lines: list[dict[str, float]], name: str) -> tuple[list[float], list[float]]:
-    """The steps and values of the lines that have a metric."""
+    """The steps and values of a metric, from the lines that have it."""
     known = [line for line in lines if name in line]
     return [line["step"] for line in known], [line[name] for line in known]

@@ -22,8 +22,8 @@ from elmo.files.locks import exclusive
 from elmo.settings import from_mapping, to_mapping
 
 LOCK = "run.lock"
-# Settings that may differ when a run is resumed. Steps that were taken do not depend on them; the
-# learning rate of later steps and early stopping may.
+# Settings that may differ when a run is resumed. Earlier steps do not depend on them; the learning
+# rate of later steps and early stopping may.
 FREE_SETTINGS = ("n_epochs", "log_every", "save_every", "evaluate_every", "n_evaluation_sentences")
 
 
@@ -44,8 +44,8 @@ class RunFolder:
     ) -> Iterator[None]:
         """Lock the folder for the run with this identity; a new run is recorded in `run.json`.
 
-        The settings of a recorded run are read as `config_kind`: settings that were added since
-        have their defaults, and renamed ones are an error that gives their new names.
+        The settings of a recorded run are read as `config_kind`: settings that were added since get
+        their defaults, and renamed ones raise an error with their new names.
         """
         try:
             self.path.mkdir(parents=True, exist_ok=True)
@@ -61,9 +61,9 @@ class RunFolder:
             yield
 
     def check(self, identity: dict[str, Any], config_kind: type[object] | None = None) -> None:
-        """Refuse the folder of another run, or of other files, before anything is written there.
+        """Refuse a folder of another run or with other files, before anything is written to it.
 
-        `identity` may be a part of that of the run.
+        `identity` may be a part of the run's identity.
         """
         if not self._record.exists():
             self._check_unused()
@@ -75,9 +75,7 @@ class RunFolder:
         self._check_identity(found, identity)
 
     def _check_unused(self) -> None:
-        """Refuse a folder with files of something else; a cache, or a start that was killed, is no
-        such file.
-        """
+        """Refuse a folder with unrelated files, except a cache and what a killed start left."""
         found = self.path.iterdir() if self.path.is_dir() else ()
         names = {path.name for path in found} - {"cache", LOCK}
         others = sorted(name for name in names if not is_temporary(name))
@@ -130,11 +128,11 @@ def _differences(found: Any, expected: Any, name: str = "") -> list[str]:  # noq
 
 
 def _environment() -> dict[str, Any]:
-    """Recorded with a run, but no part of its identity."""
+    """Versions and threads, which are recorded with a run but not part of its identity."""
     try:
         command = ["git", "describe", "--always", "--dirty"]
         commit = subprocess.run(command, capture_output=True, text=True, check=False).stdout
-    except OSError:  # there is no git
+    except OSError:  # git is not installed
         commit = ""
     return {
         "version": elmo.__version__,

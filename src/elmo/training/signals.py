@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM as a request to stop, which a loop follows between two steps."""
+"""Handle Ctrl-C and SIGTERM as requests to stop, which a loop checks between two steps."""
 
 import signal
 import threading
@@ -9,7 +9,7 @@ from types import FrameType
 
 @contextmanager
 def catch_signals() -> Iterator[threading.Event]:
-    """Set an event at Ctrl-C or SIGTERM; a second one acts as usual."""
+    """Set an event on Ctrl-C or SIGTERM; a second signal has its usual effect."""
     stop = threading.Event()
     if threading.current_thread() is not threading.main_thread():
         yield stop  # only the main thread may set signal handlers

@@ -1,9 +1,9 @@
 """Embed a text file: lines in, a file of vectors out.
 
-In: the paths of a text (plain, .gz, .xz, or `-`), a model and an output, and what is wanted.
-Out: the output file with one record per line, and how much is in it. A record has the vectors that
-`Elmo.embed(line)` gives. What can be found wrong is found before the model runs: the output's path,
-the input's encoding.
+In: the paths of a text (plain, .gz, .xz, or `-`), a model and an output, and settings.
+Out: the output file with one record per line, and its counts. A record has the vectors that
+`Elmo.embed(line)` returns. The output's path and the input's encoding are checked before the model
+runs.
 """
 
 import time
@@ -30,7 +30,7 @@ Pool = Literal["mean", "max"]
 
 @dataclass(frozen=True)
 class Counts:
-    """What an output holds."""
+    """The numbers of lines, sentences and tokens in an output."""
 
     n_lines: int
     n_sentences: int
@@ -52,13 +52,13 @@ def embed_file(
     id_column: str | None = None,
     id_field: int | None = None,
 ) -> Counts:
-    """Write the vectors of each line of one text or several; a progress bar shows on a terminal.
+    """Write the vectors of each line of one or several texts, with a progress bar on a terminal.
 
     `lines` says what a line is: a paragraph that is split into sentences, one sentence, tokens, or
-    residues. A line of a .csv, .tsv or .parquet file is the value of `column` in a row. Vectors
-    are found by the ids of the input: those of `id_column`, or those of a FASTA file, of which
-    `id_field` is one of the `|` fields; and by line numbers if there are none.
-    `pool` gives one vector per line: the mean or the maximum over its tokens.
+    residues. A line of a .csv, .tsv or .parquet file is the value of `column` in a row. The keys
+    of vectors are the ids of the input: those of `id_column`, or those of a FASTA file, where
+    `id_field` selects one of the fields that `|` separates; without ids, they are line numbers.
+    With `pool`, each line has one vector: the mean or the maximum over its tokens.
     """
     if pool is not None and out.suffix == ".parquet":
         raise ConfigError(f"{out}: pooled vectors, expected .npz, .h5 or .jsonl")
@@ -85,7 +85,7 @@ def embed_file(
 
 
 def _entries(sources: Sequence[Path], lines: LineFormat, fields: Fields) -> Iterator[Entry]:
-    """The lines of files; each id may be there once."""
+    """The lines of files; raises DataError if their ids are not distinct."""
     numbers: dict[str, int] = {}
     records = ((source, record) for source in sources for record in read_records(source, fields))
     for number, (source, record) in enumerate(records):
@@ -102,7 +102,7 @@ def _entries(sources: Sequence[Path], lines: LineFormat, fields: Fields) -> Iter
 
 
 def _pool(vectors: Vectors, how: Pool) -> Vectors:
-    """(..., T, D) -> (..., D); zero of no token."""
+    """(..., T, D) -> (..., D); zeros if there are no tokens."""
     if not vectors.shape[-2]:
         return np.zeros((*vectors.shape[:-2], vectors.shape[-1]), vectors.dtype)
     return np.asarray(vectors.mean(-2) if how == "mean" else vectors.max(-2))
@@ -120,7 +120,7 @@ def make_entry(record: Record, number: int, lines: LineFormat) -> Entry:
         else [offset for sentence in sentences for offset in sentence.offsets],
         sentences=list(pairwise(ends)),
         line=number,
-        key=None if record.id is None else record.id.replace("/", "_"),  # a group in HDF5
+        key=None if record.id is None else record.id.replace("/", "_"),  # / nests HDF5 groups
     )
 
 
@@ -135,11 +135,11 @@ def embed_entries(
     for entry in entries:
         parts = [_unwrap(part) for part in islice(vectors, len(entry.sentences))]
         yield entry, parts[0] if len(parts) == 1 else np.concatenate([none, *parts], axis=-2)
-    next(vectors, None)  # its end, where words that were cut are reported
+    next(vectors, None)  # run to the end, where truncated words are reported
 
 
 def _embed_sentences(elmo: Elmo, sentences: Iterable[list[str]], layers: str) -> Iterator[Vectors]:
-    """The chosen layers or mix (K, T, D) of each sentence; of a long one no others are held."""
+    """The chosen layers or mix (K, T, D) of each sentence, the only ones kept for a long one."""
     weights = layer_weights(layers, elmo.n_layers)
     for is_long, group in groupby(sentences, key=lambda tokens: len(tokens) > BATCH_TOKENS):
         if not is_long:
@@ -153,7 +153,7 @@ def _embed_sentences(elmo: Elmo, sentences: Iterable[list[str]], layers: str) ->
 
 
 class _ProgressBar:
-    """Tokens per second and, for a file, the time left. Reads the file once for its size."""
+    """Shows tokens per second and, for files, the time left; reads files once for their size."""
 
     def __init__(self, sources: Sequence[Path], fields: Fields) -> None:
         self._n_characters: int | None = None
@@ -179,7 +179,7 @@ class _ProgressBar:
         self._bar.close()
 
     def update(self, entry: Entry) -> None:
-        """Count one more line that is written."""
+        """Count a line that was written."""
         self._n_tokens += len(entry.tokens)
         speed = self._n_tokens / (time.perf_counter() - self._started_at)
         self._bar.set_postfix_str(f"{speed:,.0f} tokens/s", refresh=False)
@@ -187,7 +187,7 @@ class _ProgressBar:
 
 
 def no_vectors(elmo: Elmo, layers: str) -> Vectors:
-    """The vectors of no token: (0, D) or (K, 0, D)."""
+    """An empty array of vectors: (0, D) or (K, 0, D)."""
     n_chosen = len(layer_weights(layers, elmo.n_layers))
     return _unwrap(np.empty((n_chosen, 0, elmo.output_dim), np.float32))
 
@@ -197,5 +197,5 @@ def _unwrap(vectors: Vectors) -> Vectors:
 
 
 def _n_written(line: str) -> int:
-    """Characters that are not spaces: as many in a line as in its tokens."""
+    """The number of characters other than spaces, equal for a line and its tokens."""
     return sum(map(len, line.split()))

@@ -1,8 +1,8 @@
 """Vector files: .npz, .h5, .jsonl and .parquet, written line by line.
 
 In: lines of text with their vectors. Out: the file, which appears when it is complete. Keys of .npz
-and .h5 are the ids of lines, or their numbers in the input from "0" where they have none; .h5 has
-the layout of the old `allennlp elmo` command.
+and .h5 are the ids of lines or, without ids, their numbers in the input from "0"; .h5 has the
+layout of the old `allennlp elmo` command.
 """
 
 import json
@@ -29,18 +29,18 @@ ROW_GROUP_TOKENS = 8192
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A line of an input: its tokens, its text, and their offsets in it."""
+    """A line of the input: its tokens, its text, and the offsets of the tokens in the text."""
 
     tokens: list[str]
     text: str
-    offsets: list[tuple[int, int]] | None  # none if the text was given as tokens
+    offsets: list[tuple[int, int]] | None  # None if the text was given as tokens
     sentences: list[tuple[int, int]]  # ranges of tokens
     line: int = 0  # its number in the input
     key: str | None = None  # the id of a sequence, by which its vectors are found
 
 
 class VectorFile(Protocol):
-    """A file that lines are added to."""
+    """A vector file that is written line by line."""
 
     def __init__(self, path: Path) -> None: ...
 
@@ -55,7 +55,7 @@ AnyFile = TypeVar("AnyFile", bound=VectorFile)
 
 
 class NpzFile:
-    """NumPy's archive: "0" has the vectors of the first line, "tokens_0" its tokens."""
+    """A NumPy archive: "0" has the vectors of the first line, "tokens_0" its tokens."""
 
     def __init__(self, path: Path) -> None:
         self._archive = zipfile.ZipFile(path, "w")
@@ -79,7 +79,7 @@ class NpzFile:
 
 
 class Hdf5File:
-    """HDF5: a dataset a line, and `sentence_to_index`, JSON from lines' tokens to their keys."""
+    """HDF5: a dataset per line, and `sentence_to_index`, JSON that maps lines' tokens to keys."""
 
     def __init__(self, path: Path) -> None:
         self._open = ExitStack()
@@ -89,13 +89,13 @@ class Hdf5File:
 
     def add(self, entry: Entry, vectors: Vectors) -> None:
         key = _key(entry)
-        if key in self._file:  # as "." always is: it names the file's own group
+        if key in self._file:  # always true of ".", the root group
             raise _duplicate(key, entry)
         self._file.create_dataset(key, data=vectors)
-        if entry.key is not None:  # as SeqVec's files are: a dataset for each id, and nothing else
+        if entry.key is not None:  # like SeqVec's files: a dataset for each id, and nothing else
             self._has_index = False
             return
-        # Raw text was never in the old files: splitting a sentence there gives its tokens.
+        # The old files never had raw text: splitting their sentences at spaces gives the tokens.
         self._numbers[entry.text if entry.offsets is None else " ".join(entry.tokens)] = key
 
     def close(self) -> None:
@@ -107,7 +107,7 @@ class Hdf5File:
 
 
 class JsonLinesFile:
-    """A JSON object a line: tokens; text, offsets and sentences if it was raw; vectors."""
+    """A JSON object per line: id, if any; tokens; text, offsets, sentences of raw text; vectors."""
 
     def __init__(self, path: Path) -> None:
         self._file = path.open("w", encoding="utf-8")
@@ -144,7 +144,7 @@ class ParquetFile:
         self._pending: list[tuple[int, Entry, Vectors]] = []
         self._n_pending_tokens = 0
         self._next_sentence = first_sentence
-        self.no_vectors: Vectors | None = None  # of no token: an empty table has columns too
+        self.no_vectors: Vectors | None = None  # an empty array, for the columns of an empty table
         self.has_ids = False
         self._metadata: dict[str, str] = {}
 
@@ -194,7 +194,7 @@ FORMATS: dict[str, type[VectorFile]] = {
 
 @contextmanager
 def new_vector_file(path: Path) -> Iterator[VectorFile]:
-    """Give a file to add lines to; it appears at `path` if no exception is raised."""
+    """Yield a file to add lines to; it appears at `path` if no exception is raised."""
     if path.suffix not in FORMATS:
         raise ConfigError(
             f"{path}: unknown file extension {path.suffix!r}; expected one of {', '.join(FORMATS)}"
@@ -208,11 +208,11 @@ def new_vector_file(path: Path) -> Iterator[VectorFile]:
 
 @contextmanager
 def completed(file: AnyFile) -> Iterator[AnyFile]:
-    """Close a file at the end of the block; after an error, which is raised, its end is missing."""
+    """Close a file at the end of the block; after an error, errors of closing are suppressed."""
     try:
         yield file
     except BaseException:
-        with suppress(Exception):  # what is in the file is of no use: it will be removed
+        with suppress(Exception):  # the file is incomplete and will be removed
             file.close()
         raise
     file.close()
@@ -280,7 +280,7 @@ def _token_table(
 
 
 def _json_numbers(array: Vectors) -> str:
-    """A nested list with the fewest digits that read back as the same numbers."""
+    """A nested list with the shortest decimals that round-trip."""
     if array.ndim == 1:
         return f"[{', '.join(array.astype(np.str_))}]"
     return f"[{', '.join(_json_numbers(part) for part in array)}]"

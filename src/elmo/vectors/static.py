@@ -49,7 +49,7 @@ class StaticVectors:
             if line_number == 1 and len(fields) == 2 and all(map(str.isdecimal, fields)):
                 continue  # word2vec's header
             n_numbers = n_numbers or len(fields) - 1
-            # From the right: some words of GloVe's larger files hold spaces.
+            # From the right: some words of GloVe's larger files contain spaces.
             word, values = " ".join(fields[:-n_numbers]), fields[-n_numbers:]
             if word and word not in rows:
                 rows[word] = len(rows)
@@ -70,10 +70,10 @@ class StaticVectors:
         return self._row(word) is not None
 
     def lookup(self, words: Sequence[str]) -> NDArray[np.float32]:
-        """The vectors of words (N, D), zero for the unknown.
+        """The vectors of words (N, D), zeros for unknown words.
 
         A word that is not found as written is looked up in lower case: some files of GloVe have
-        no others.
+        only lowercase words.
         """
         found = [self._row(word) for word in words]
         known = [place for place, row in enumerate(found) if row is not None]
@@ -94,7 +94,7 @@ class StaticVectors:
         with atomic_write(path) as temporary, temporary.open("wb") as file:
             file.write(f"{len(self.words)} {self.dim}\n".encode())
             for word, vector in zip(self.words, self.vectors, strict=True):
-                # Text: the fewest digits that read back as the same numbers.
+                # Text: the shortest decimals that round-trip.
                 row = vector.tobytes() if is_binary else " ".join(vector.astype(np.str_)).encode()
                 file.write(word.encode("utf-8") + b" " + row + b"\n")
 
@@ -108,7 +108,7 @@ class StaticVectors:
 
 
 def check_extension(path: Path) -> None:
-    """Refuse a path with an unknown extension."""
+    """Raise a ConfigError if a path has an unknown extension."""
     if path.suffix not in EXTENSIONS:
         raise ConfigError(
             f"{path}: unknown file extension {path.suffix!r}, expected one of "
@@ -121,7 +121,7 @@ def _parse(values: Sequence[str], where: str) -> list[float]:
         numbers = list(map(float, values))
     except ValueError as error:
         raise _unlike(where, len(values)) from error
-    if not isfinite(sum(numbers)):  # one number that is not finite is enough
+    if not isfinite(sum(numbers)):  # not finite if any of the numbers is not
         raise _unlike(where, len(values))
     return numbers
 
@@ -156,7 +156,7 @@ def static_from_text(
     layers: Layers = "average",
     min_count: int = 1,
 ) -> StaticVectors:
-    """The mean of the vectors of each word over a text, most frequent words first, (V, D)."""
+    """The mean vector of each word over a text, most frequent words first, (V, D)."""
     rows: dict[str, int] = {}
     totals = np.zeros((1024, elmo.output_dim))
     counts = np.zeros(1024, dtype=np.int64)

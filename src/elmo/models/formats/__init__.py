@@ -1,4 +1,4 @@
-"""Foreign formats, a file each; and which of them a path is.
+"""Model formats of other projects, one module each, and the detection of a path's format.
 
 In: the path of a folder, of weights, of a checkpoint or of an archive. Out: a `Model`.
 """
@@ -34,7 +34,7 @@ from elmo.network.softmax import build_head
 Kind = Literal[
     "folder", "official", "many-langs", "tf-checkpoint", "tf-hub", "allennlp", "token-cache"
 ]
-OPTIONS = ("*options*.json", "*options_file")  # AllenNLP puts files of its config into archives so
+OPTIONS = ("*options*.json", "*options_file")  # the second is AllenNLP's, in archives
 SOFTMAX = "softmax.hdf5"
 AS_RELEASED = (
     "without options: sizes are those of the tensors; clips of 3, skip connections, relu and 50 "
@@ -44,15 +44,15 @@ AS_RELEASED = (
 
 @dataclass(frozen=True)
 class Source:
-    """What a path was found to be, and the files that belong to it."""
+    """The detected format of a path, and the files that belong to it."""
 
     kind: Kind
     weights: AnyPath
     options: AnyPath | None = None
     vocabulary: AnyPath | None = None
-    archive: Path | None = None  # in which all of these are
-    bilm: str | None = None  # the name of one of several in the file
-    note: str | None = None  # what a reader should know of the choice
+    archive: Path | None = None  # that contains all of these
+    bilm: str | None = None  # the name of the biLM, if the file has several
+    note: str | None = None  # what the user should know about the choice
 
     @property
     def file(self) -> Path:
@@ -64,7 +64,7 @@ class Source:
 
 
 def find(path: Path, options: Path | None = None, vocabulary: Path | None = None) -> Source:
-    """Say what a path, or the name of a shipped model, is, without reading weights.
+    """Detect the format of a path or a named model, without reading weights.
 
     `model.tar.gz#NAME` is one of several biLMs in an AllenNLP model.
     """
@@ -102,7 +102,7 @@ def find(path: Path, options: Path | None = None, vocabulary: Path | None = None
 
 
 def read(path: Path, options: Path | None = None, vocabulary: Path | None = None) -> Model:
-    """Open any model; `vocabulary` is for those that know words by a file beside them."""
+    """Read any model; `vocabulary` is for formats with a separate file of words."""
     release = None if path.exists() else catalog.releases().get(path.as_posix())
     if release is not None and release.softmax and release.vocabulary:
         folder = models.locate(path)
@@ -133,7 +133,7 @@ def read(path: Path, options: Path | None = None, vocabulary: Path | None = None
 
 
 def attach_softmax(model: Model, softmax: Path, vocabulary: Path) -> Model:
-    """A model with the output words that were released, or kept, in files of their own."""
+    """The model with a softmax and an output vocabulary from separate files."""
     words = read_word_list(vocabulary)
     projection_dim = model.bilm.config.lstm.projection_dim
     state = bilm_hdf5.read_softmax(softmax, words, projection_dim)
@@ -144,7 +144,7 @@ def attach_softmax(model: Model, softmax: Path, vocabulary: Path) -> Model:
 
 
 def write(path: Path, model: Model, *, is_half: bool = False) -> None:
-    """Write a model: as official files if the path ends like one, else as a folder of ours."""
+    """Write a model: as official files if the path has an HDF5 suffix, else as a model folder."""
     if path.suffix in hdf5.ENDINGS:
         write_official(path, model)
     else:
@@ -180,13 +180,13 @@ def write_official(weights: Path, model: Model) -> None:
                 f"{weights}: the adaptive softmax is left out; the official layout has no such one",
                 stacklevel=2,
             )
-        for name in {"vocab.txt", SOFTMAX} - written:  # a reader would take it for ours
+        for name in {"vocab.txt", SOFTMAX} - written:  # readers would take it for this model's
             if weights.with_name(name).exists():
                 raise _of_another_model(weights.with_name(name), weights)
 
 
 def _find_in_archive(path: Path, options: Path | None, vocabulary: Path | None) -> Source:
-    """The one model of an archive, in whichever of its folders."""
+    """The only model of an archive, in any of its folders."""
     found: list[Source] = []
     folders = Archive(path).folders()
     while folders:
@@ -227,7 +227,7 @@ def _find_in_folder(folder: Path, options: Path | None, vocabulary: Path | None)
 def _find_kind(
     folder: AnyPath, options: AnyPath | None, vocabulary: AnyPath | None
 ) -> Source | None:
-    """What the files of a folder are together; the HDF5 is what people mean where it is there."""
+    """The format of the files of a folder; HDF5 weights take precedence over a checkpoint."""
     if many_langs.is_model(folder):
         return Source("many-langs", folder / many_langs.LSTMS, options)
     if (weights := allennlp.find_weights(folder)) is not None:
@@ -267,7 +267,7 @@ def _weights_in(folder: AnyPath) -> AnyPath | None:
     """The HDF5 file with a network; softmaxes and caches of vectors may be beside it."""
     found = files_like(folder, *(f"*{ending}" for ending in hdf5.ENDINGS))
     if len(found) == 1:
-        return found[0]  # broken perhaps: the reader says how
+        return found[0]  # may be broken: the reader reports how
     networks = [path for path in found if bilm_hdf5.has_official_layout(path)]
     if len(networks) == 1:
         return networks[0]
@@ -296,7 +296,7 @@ def _options_beside(weights: AnyPath) -> AnyPath:
 
 
 def _options_in(weights: AnyPath) -> list[AnyPath]:
-    """Files of options in the folder of some weights, or anywhere in their archive."""
+    """Options files in the folder of the weights, or else anywhere in their archive."""
     beside = files_like(weights.parent, *OPTIONS)
     if beside or not isinstance(weights, Member):
         return beside

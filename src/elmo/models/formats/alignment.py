@@ -1,6 +1,6 @@
 """Alignment matrices of cross-lingual models, as MUSE writes them (`best_mapping.pth`).
 
-In: a file that holds one matrix W (D, D), a tensor or an array of numpy. Out: W; a vector x of the
+In: a file that holds one matrix W (D, D), a tensor or a NumPy array. Out: W; a vector x of the
 layer that it was learned for becomes W x in the space of the other language.
 """
 
@@ -18,7 +18,7 @@ from elmo.errors import CheckpointError, ConfigError
 from elmo.models.formats.sources import read_bytes
 from elmo.models.model_folder import Model
 
-# What a pickle of an array needs; none of it runs code of the file. numpy 2 renamed a module.
+# The globals of a pickled array; none of them runs code from the file. NumPy 2 renamed a module.
 _RECONSTRUCT: Any = np.zeros(0).__reduce__()[0]
 NUMPY: list[Any] = [
     (_RECONSTRUCT, "numpy.core.multiarray._reconstruct"),
@@ -31,7 +31,7 @@ MAX_BYTES = 2**30
 
 
 def align(model: Model, files: Mapping[int, Path]) -> Model:
-    """A model with the alignment matrices of some files, by layer."""
+    """The model with alignment matrices from files, by layer."""
     config = model.bilm.config
     for layer in files:
         if layer not in range(config.lstm.n_layers + 1):

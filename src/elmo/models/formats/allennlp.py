@@ -1,7 +1,7 @@
 """AllenNLP's models: the biLM inside them, fine-tuned or not, and the learned mixes of its layers.
 
 In: a `weights.th`, alone or with the `config.json` and `vocabulary/` of a `model.tar.gz`; the name
-of a biLM where there are several. Out: a `Model` with its mixes. Options are not needed: sizes come
+of a biLM if there are several. Out: a `Model` with its mixes. Options are not needed: sizes come
 from the shapes, and clips, relu and 50 characters are those of all released models, unless an
 `options.json` is given.
 """
@@ -26,17 +26,17 @@ CHARACTERS = "_token_embedder._char_embedding_weights"
 
 
 def find_weights(folder: AnyPath) -> AnyPath | None:
-    """The weights in the folder of such a model."""
+    """The weights file in the folder of an AllenNLP model; None if there is none."""
     return next((folder / name for name in WEIGHTS if (folder / name).is_file()), None)
 
 
 def is_weights(path: Path) -> bool:
-    """Whether a file may be one of theirs."""
+    """Whether a file may hold AllenNLP's weights, by its suffix."""
     return path.suffix in ENDINGS
 
 
 def read(path: AnyPath, options: AnyPath | None = None, name: str | None = None) -> Model:
-    """Open the biLM of a model, or one of several by its name, whatever is around it."""
+    """Read the biLM of a model, or one of several by its name; other tensors are ignored."""
     source = TorchFile(path)
     prefix = _find_prefix(source, name)
     config = _infer_config(source, prefix)
@@ -49,7 +49,7 @@ def read(path: AnyPath, options: AnyPath | None = None, name: str | None = None)
         raise CheckpointError(
             f"{path}: {CHARACTERS} has shape {tuple(table.shape)}, expected {N_CHARACTERS} rows"
         )
-    # Row 0, "no character", is zero; a task that tunes the table may have moved it.
+    # Row 0, "no character", is zero; a task that fine-tunes the table may have changed it.
     state: dict[str, Tensor] = {
         "char_cnn.char_vectors.weight": torch.cat([torch.zeros_like(table[:1]), table[1:]])
     }
@@ -64,7 +64,7 @@ def read(path: AnyPath, options: AnyPath | None = None, name: str | None = None)
 
 
 def _find_prefix(source: TorchFile, name: str | None) -> str:
-    """What the tensors' names of the chosen biLM start with.
+    """The prefix of the tensor names of the chosen biLM.
 
     The name of a biLM is that of its module without the last parts, which are always the same:
     `_text_field_embedder.token_embedder_elmo`, or `token_embedder_elmo` alone.
@@ -128,7 +128,7 @@ def _mixes(source: TorchFile, prefix: str, n_layers: int) -> tuple[Mix, ...]:
 
 
 def _count(names: set[str], pattern: str) -> int:
-    """How many of the names `pattern` with 0, 1, 2, ... there are."""
+    """The number of consecutive names `pattern` with 0, 1, 2, ... that exist."""
     n_found = 0
     while pattern.format(n_found) in names:
         n_found += 1

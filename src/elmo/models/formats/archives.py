@@ -1,7 +1,7 @@
-"""Archives (.zip, .tar, .tar.gz), read member by member without unpacking them.
+"""Archives (.zip, .tar, compressed .tar), read member by member without extracting them.
 
 In: the path of an archive. Out: `Member`s, which are read like paths; nothing is written to disk.
-Refused before any of it is read: names that point out of the archive, links and devices, members
+Rejected before any member is read: names that point outside the archive, links and devices, members
 that unpack to far more than is stored.
 """
 
@@ -24,7 +24,7 @@ from elmo.errors import CheckpointError
 MAX_EXPANSION = 20
 FREE_BYTES = 64 * 2**20  # small files may compress well
 MAX_MEMBERS = 10_000
-LARGEST_HEADER = 2**20  # bytes that a tar file may have before a member
+LARGEST_HEADER = 2**20  # bytes of the header of a member in a tar file
 TAR_ENDINGS = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")
 
 # A damaged member fails in the decompressor; an encrypted one or a rare method cannot be read.
@@ -45,7 +45,7 @@ BROKEN_ARCHIVE = (
 
 @dataclass(frozen=True)
 class Entry:
-    """A file in an archive: its name there, its size unpacked, and its place in a tar file."""
+    """A file in an archive: its name, its unpacked size, and its offset in a tar file."""
 
     name: str
     n_bytes: int
@@ -61,7 +61,7 @@ class Archive:
 
     @cached_property
     def entries(self) -> dict[PurePosixPath, Entry]:
-        """All files that are not hidden (Macs put a hidden twin beside each)."""
+        """All files that are not hidden (macOS adds a hidden file beside each)."""
         found: dict[PurePosixPath, Entry] = {}
         n_allowed = FREE_BYTES + MAX_EXPANSION * self.path.stat().st_size
         try:
@@ -81,7 +81,7 @@ class Archive:
         return found
 
     def folders(self) -> list["Member"]:
-        """All folders, those with fewer parts first."""
+        """All folders, the shallowest first."""
         folders = {folder for path in self.entries for folder in path.parents}
         return [Member(self, f) for f in sorted(folders, key=lambda f: (len(f.parts), f))]
 
@@ -148,9 +148,9 @@ class Archive:
 
 
 class _BoundedReads:
-    """A file of which no more is unpacked than allowed, and never much at once.
+    """A tar file that limits the size of a read and the total that is unpacked.
 
-    `tarfile` seeks past the members, and reads their headers whole, however long they claim to be.
+    `tarfile` seeks past the members and reads whole headers, however long they claim to be.
     """
 
     def __init__(self, file: IO[bytes], n_allowed: int) -> None:
@@ -179,7 +179,7 @@ class _BoundedReads:
 
 @dataclass(frozen=True)
 class Member:
-    """A file or folder in an archive, with the part of `Path` that readers of models need."""
+    """A file or folder in an archive, with the part of the `Path` interface that readers need."""
 
     archive: Archive
     inside: PurePosixPath
@@ -230,7 +230,7 @@ class Member:
 
 
 def is_archive(path: Path) -> bool:
-    """Whether a file is an archive that can be read; torch's files are zip archives too."""
+    """Whether a file is a supported archive, and not a PyTorch file, which may be a zip too."""
     if zipfile.is_zipfile(path):
         return not _is_torch_file(path)
     return path.name.endswith(TAR_ENDINGS)

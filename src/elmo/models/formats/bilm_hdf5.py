@@ -1,7 +1,7 @@
-"""The official files, both ways: `weights.hdf5` as bilm-tf writes it, with its `options.json`.
+"""Read and write the official files: `weights.hdf5`, as in bilm-tf, with its `options.json`.
 
-In: the two files, and the vocabulary of a model that reads words by a list. Out: a `Model`, bit for
-bit; and back. What the datasets hold is said in bilm_layout.py.
+In: the two files, and the vocabulary of a model that reads whole words. Out: a `Model`, bit for
+bit; and the reverse. bilm_layout.py describes the content of the datasets.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -30,11 +30,11 @@ from elmo.network.config import BiLMConfig
 from elmo.network.softmax import Head
 from elmo.text.word_encoder import Lexicon
 
-SOFTMAX = {"weight": "softmax/W", "bias": "softmax/b"}  # our names, and theirs
+SOFTMAX = {"weight": "softmax/W", "bias": "softmax/b"}  # our names and those in the file
 
 
 def read(weights: AnyPath, options: AnyPath, vocabulary: AnyPath | None = None) -> Model:
-    """Open a model from its files."""
+    """Read a model from its files."""
     config, words = read_settings(options, vocabulary)
     config, state = read_weights(weights, config, str(weights))
     lexicon = Lexicon()
@@ -102,5 +102,5 @@ def read_softmax(source: AnyPath, words: WordList, projection_dim: int) -> dict[
 
 
 def has_official_layout(source: AnyPath) -> bool:
-    """Whether an HDF5 file holds a network, not a cache of vectors or an output of one."""
+    """Whether an HDF5 file holds a network, rather than a softmax or a cache of vectors."""
     return any(path.lower().startswith(("rnn_0/", "rnn/")) for path in paths_in(source))

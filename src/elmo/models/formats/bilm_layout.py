@@ -1,10 +1,10 @@
-"""The layout of the originals' weights: which of their datasets hold which tensors of ours.
+"""The layout of bilm-tf's weights: which of its datasets hold which of our tensors.
 
-In: a config, and datasets by the paths of a `weights.hdf5`, from whatever file. Out: the state of a
-`BiLM`, after all shapes were compared; and back. Without a config, one is inferred from the shapes.
-The foreign conventions (a table without its first row, input and recurrent weights in one matrix,
-all of it transposed, a transform gate named "carry", no projection where it would change no width)
-are undone here and nowhere else.
+In: a config, and datasets by the paths of a `weights.hdf5`, from any file. Out: the state of a
+`BiLM`, after all shapes were compared; and the reverse. Without a config, one is inferred from the
+shapes. The foreign conventions (a table without its first row, input and recurrent weights in one
+matrix, all of it transposed, a transform gate named "carry", no projection where it would not
+change the width) are converted in this module only.
 """
 
 import dataclasses
@@ -24,8 +24,8 @@ from elmo.text.characters import N_CHARACTERS
 
 Array = NDArray[Any]
 
-# A cell's weights under the names that TensorFlow gives them, or that bilm's dump makes of these
-# where a model has one layer or one direction.
+# Names of a cell's weights: TensorFlow's, or those that bilm's dump derives from them if a model
+# has one layer or one direction.
 CELL = re.compile(
     r"(?:RNN_(?P<direction>\d)/)?rnn/(?:multi_?rnn_?cell/cell_?(?P<depth>\d+)/)?(?:rnn/)?lstm_?cell/"
     r"(?P<part>W_0|kernel|B|bias|W_P_0|projection/kernel)",
@@ -40,7 +40,7 @@ Shapes = Mapping[str, tuple[int, ...]]
 
 @dataclass(frozen=True)
 class Dataset:
-    """One dataset of the file, and the tensors of ours that it holds."""
+    """One dataset of the file, and which of our tensors it holds."""
 
     path: str
     shape: tuple[int, ...]
@@ -50,7 +50,7 @@ class Dataset:
 
 
 def official_path(path: str) -> str:
-    """The path that every model of two layers and two directions has for this one."""
+    """The equivalent path in a model with two layers and two directions."""
     cell = CELL.fullmatch(path)
     if cell is None:
         return path
@@ -67,10 +67,10 @@ def read_network(
 ) -> tuple[BiLMConfig, dict[str, Tensor]]:
     """The state of a `BiLM` from datasets of these shapes, and the config that fits it.
 
-    `read` gives the numbers of the datasets it is asked for. In TensorFlow a cell without a
-    projection does not clip its output; here it has the identity as its projection.
+    `read` returns the values of the requested datasets. In TensorFlow a cell without a projection
+    does not clip its output; our equivalent is an identity projection without clipping.
     """
-    is_masked = shapes.get("char_embed", ())[:1] == (N_CHARACTERS,)  # with a row for no character
+    is_masked = shapes.get("char_embed", ())[:1] == (N_CHARACTERS,)  # with a row for "no character"
     if is_masked:
         shapes = {**shapes, "char_embed": (N_CHARACTERS - 1, *shapes["char_embed"][1:])}
     dim = config.lstm.dim
@@ -95,7 +95,7 @@ def read_network(
 
 
 def check_layout(found: Shapes, expected: Mapping[str, Dataset], where: str) -> None:
-    """Refuse weights that are not those of a config; the error lists the differences."""
+    """Raise a CheckpointError that lists the differences if the weights do not fit the config."""
     problems = [
         f"{path} is missing, expected shape {dataset.shape}"
         if path not in found
@@ -116,9 +116,9 @@ def check_layout(found: Shapes, expected: Mapping[str, Dataset], where: str) -> 
 
 
 def infer_config(shapes: Shapes, where: str) -> BiLMConfig:
-    """The config of weights that come without options: sizes from the shapes, all else as released.
+    """Infer the config of weights without options: sizes from the shapes, all else as released.
 
-    Released are clips of 3, skip connections, relu and 50 characters.
+    Released models have clips of 3, skip connections, relu and 50 characters.
     """
     try:
         kernels = [shapes[path] for path in _numbered(shapes, "CNN/W_cnn_{}")]
@@ -157,12 +157,12 @@ def datasets(config: BiLMConfig) -> Iterator[Dataset]:
 
 
 def reads_words_alone(config: BiLMConfig) -> bool:
-    """Whether a model has nothing but a table of words' vectors below its LSTMs."""
+    """Whether a model has only a table of word vectors below its LSTMs."""
     return config.char_cnn is None and not (config.lexicon and config.lexicon.has_projection)
 
 
 def char_cnn_of(config: BiLMConfig) -> CharCnnConfig:
-    """The settings of a model that reads bytes; others have no place in the layout."""
+    """The char CNN settings of a model that reads bytes; the layout has no other char CNNs."""
     if config.char_cnn is None or config.lexicon is not None:
         raise CheckpointError(
             "a model with its own lists of words or characters, expected one that reads bytes, as "
@@ -219,7 +219,7 @@ def _cell(r: int, direction: Direction, depth: int, lstm: LstmConfig) -> Iterato
 
 
 def without_projections(config: BiLMConfig, state: Mapping[str, Tensor]) -> bool:
-    """Whether a model's cells have no projection in the originals' layout."""
+    """Whether a model's cells have no projection in bilm-tf's layout."""
     if config.lstm.dim != config.lstm.projection_dim or config.lstm.projection_clip is not None:
         return False
     projections = [d.names[0] for d in datasets(config) if _is_projection(d.path)]
@@ -227,7 +227,7 @@ def without_projections(config: BiLMConfig, state: Mapping[str, Tensor]) -> bool
 
 
 def _numbered(shapes: Shapes, pattern: str) -> list[str]:
-    """The paths `pattern` with 0, 1, 2, ... that are there."""
+    """The consecutive paths `pattern` with 0, 1, 2, ... that exist."""
     found: list[str] = []
     while (path := pattern.format(len(found))) in shapes:
         found.append(path)

@@ -1,6 +1,6 @@
-"""`options.json`: the settings of the originals' models, both ways.
+"""Read and write `options.json`, the settings of bilm-tf's models.
 
-In: the file, and the vocabulary of a model that reads words by a list. Out: a config; and back.
+In: the file, and the vocabulary of a model that reads whole words. Out: a config; and the reverse.
 """
 
 import json
@@ -17,7 +17,7 @@ from elmo.settings import from_mapping, nearest
 from elmo.text.characters import N_CHARACTERS
 from elmo.text.word_encoder import LexiconConfig
 
-# Settings of a group in options.json and ours. The file counts its characters with or without the
+# Names of settings in options.json and ours. The file counts its characters with or without the
 # row for "no character"; that number is not needed.
 LSTM_NAMES = {
     "dim": "dim",
@@ -41,7 +41,7 @@ CHAR_CNN_NAMES = {
 def read_settings(
     options: AnyPath, vocabulary: AnyPath | None
 ) -> tuple[BiLMConfig, WordList | None]:
-    """The config of an `options.json`, and the words of the vocabulary where one is given."""
+    """The config of an `options.json`, and the words of the vocabulary if one is given."""
     words = None if vocabulary is None else read_word_list(vocabulary)
     return read_options(_read(options), str(options), words), words
 
@@ -73,7 +73,7 @@ def read_options(
 
 
 def reads_characters(options: AnyPath) -> bool:
-    """Whether an `options.json` is of a model that needs no list of words."""
+    """Whether an `options.json` describes a model that reads characters and needs no word list."""
     return _read(options).get("char_cnn") is not None
 
 
@@ -91,14 +91,14 @@ def write_options(config: BiLMConfig) -> str:
             "embedding": {"dim": char_cnn.char_dim},
             "filters": [list(pair) for pair in char_cnn.filters],
             "max_characters_per_token": char_cnn.max_characters,
-            "n_characters": N_CHARACTERS,  # what AllenNLP and bilm-tf want when they read
+            "n_characters": N_CHARACTERS,  # as AllenNLP and bilm-tf require to read it
             "n_highway": char_cnn.n_highways,
         }
     return json.dumps(options, indent=2) + "\n"
 
 
 def _rename(group: dict[str, Any], names: Mapping[str, str | None], where: str) -> dict[str, Any]:
-    """The settings by our names; unknown ones are left out, as all shapes are checked anyway."""
+    """The settings by our names; unknown ones are ignored, as all shapes are checked anyway."""
     for key in group:
         if key not in names:
             warnings.warn(
@@ -118,7 +118,7 @@ def _read_lstm(group: dict[str, Any], where: str) -> LstmConfig:
     lstm.setdefault("n_layers", 1)
     lstm.setdefault("has_skip_connections", False)
     for clip in ("cell_clip", "projection_clip"):
-        lstm[clip] = lstm.get(clip) or None  # zero is how the originals write "none"
+        lstm[clip] = lstm.get(clip) or None  # in options.json zero means no clipping
     return from_mapping(LstmConfig, lstm, f"{where}: lstm")
 
 

@@ -1,8 +1,8 @@
-"""Untrusted HDF5 files, read safely.
+"""Read untrusted HDF5 files safely.
 
-In: a file, or the bytes of one. Out: its datasets by their paths, and their numbers as float32.
-Refused: links to other places, raw data in other files, other types than floats, datasets that are
-far larger than what is stored of them.
+In: a file, or the bytes of one. Out: its datasets by their paths, and their values as float32.
+Rejected: links, raw data in other files, types other than floats, datasets that are far larger than
+their stored size.
 """
 
 import io
@@ -23,18 +23,18 @@ from elmo.models.formats.sources import AnyPath, read_bytes
 
 ENDINGS = (".hdf5", ".h5")
 
-# What h5py raises, as it goes, where a file's bytes are not what they should be.
+# The exceptions that h5py raises for damaged files.
 BROKEN_FILE = (OSError, RuntimeError, KeyError, ValueError, TypeError, OverflowError, MemoryError)
 
 MAX_EXPANSION = 64
 FREE_BYTES = 16 * 2**20
 MAX_DEPTH = 16  # of groups
-DEFLATE, SHUFFLE, CHECKSUM, LZF = 1, 2, 3, 32000  # filters by HDF5's numbers
+DEFLATE, SHUFFLE, CHECKSUM, LZF = 1, 2, 3, 32000  # HDF5 filter ids
 
 
 @contextmanager
 def open_hdf5(source: AnyPath | IO[bytes], where: str) -> Iterator[h5py.File]:
-    """An HDF5 file for reading; errors while reading are reported as a broken file."""
+    """Open an HDF5 file for reading; errors while reading are reported as a broken file."""
     if isinstance(source, Path) and not source.is_file():
         raise CheckpointError(f"{where}: no such file, expected the weights.hdf5 of an ELMo model")
     if isinstance(source, Member):
@@ -74,7 +74,7 @@ def find_datasets(file: h5py.File, where: str) -> dict[str, h5py.Dataset]:
 
 
 def paths_in(source: AnyPath) -> set[str]:
-    """The paths of a file's datasets; none if it is no HDF5 file that can be read."""
+    """The paths of a file's datasets; empty if it is not a readable HDF5 file."""
     try:
         with open_hdf5(source, str(source)) as file:
             return set(find_datasets(file, str(source)))
@@ -85,7 +85,7 @@ def paths_in(source: AnyPath) -> set[str]:
 def read_arrays(
     datasets: Mapping[str, h5py.Dataset], where: str
 ) -> Iterator[tuple[str, NDArray[np.float32]]]:
-    """The numbers of datasets, one after the other, after all were checked."""
+    """Yield the values of datasets one by one, after checking the types and sizes of all."""
     for path, dataset in datasets.items():
         _check_kind(dataset, path, where)
     _check_sizes(datasets.values(), where)
@@ -121,17 +121,17 @@ def _check_sizes(datasets: Iterable[h5py.Dataset], where: str) -> None:
 
 
 def _check_chunks(dataset: h5py.Dataset, path: str, where: str) -> None:
-    """Refuse packed chunks that are longer than a chunk: HDF5 would unpack them whole."""
+    """Reject chunks that unpack to more than the chunk size: HDF5 would unpack them in full."""
     if DEFLATE not in _filters(dataset):
         return
-    n_bytes = _chunk_bytes(dataset) + 4  # a checksum
+    n_bytes = _chunk_bytes(dataset) + 4  # for a checksum
     for number in range(dataset.id.get_num_chunks()):
         place = dataset.id.get_chunk_info(number).chunk_offset
         packed = dataset.id.read_direct_chunk(place)[1]
         try:
             unpacked = zlib.decompressobj().decompress(packed, n_bytes + 1)
         except zlib.error:
-            continue  # stored as it is, or broken: HDF5 says which
+            continue  # stored uncompressed, or broken: HDF5 reports which
         if len(unpacked) > n_bytes:
             raise CheckpointError(
                 f"{where}: {path} has a chunk that is longer than its size, expected weights"

@@ -1,8 +1,8 @@
-"""ELMoForManyLangs' folders, read: two dictionaries, two pickles of tensors, a configuration.
+"""Read ELMoForManyLangs folders: two dictionaries, two pickles of tensors, a configuration.
 
-In: such a folder. Out: the config, the lists and the state of a `BiLM`. The foreign conventions
-(begin and end of a word taken for each other, ids in any order; and AllenNLP's, in torch_files.py)
-are undone here and nowhere else.
+In: such a folder. Out: a `Model` with its lists of words and characters. The foreign conventions
+(begin and end of a word swapped, ids in any order) are converted in this module only, except those
+of AllenNLP, in torch_files.py.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,14 +26,14 @@ CONFIG, WORDS, CHARACTERS = "config.json", "word.dic", "char.dic"
 TOKEN_LAYER, LSTMS = "token_embedder.pkl", "encoder.pkl"
 WHAT = "the configuration of an ELMoForManyLangs model; give it with options= or --options"
 
-# Their entries for our reserved ones, in our order. Their code takes <eow> for the begin of a word
-# and <bow> for its end, in training as in use.
+# Their entries for our reserved ones, in our order. Their code uses <eow> for the beginning of a
+# word and <bow> for its end, in training and inference.
 RESERVED_WORDS = ("<bos>", "<eos>", "<oov>")
 RESERVED_CHARACTERS = ("<bos>", "<eos>", "<eow>", "<bow>", "<pad>", "<oov>")
 UNUSED_WORDS = ("<pad>",)
 
-# The configurations that are inside their package, and so in no model's folder: all released
-# models have one of these two names, and both files say the same.
+# Configurations that are part of their package, not of a model's folder: all released models name
+# one of these two files, which have the same content.
 INSIDE_THEIR_PACKAGE = ("cnn_50_100_512_4096_sample.json", "cnn_0_100_512_4096_sample.json")
 RELEASED: Mapping[str, Any] = {
     "encoder": {
@@ -57,12 +57,12 @@ RELEASED: Mapping[str, Any] = {
 
 
 def is_model(folder: AnyPath) -> bool:
-    """Whether a folder looks like one of theirs."""
+    """Whether a folder looks like an ELMoForManyLangs model."""
     return (folder / TOKEN_LAYER).is_file() and (folder / LSTMS).is_file()
 
 
 def read(folder: AnyPath, configuration: AnyPath | None = None) -> Model:
-    """Open a folder; `configuration` is its JSON file with the sizes, if that is elsewhere."""
+    """Read a folder; `configuration` is the JSON file with the sizes, if it is elsewhere."""
     groups, where = _read_configuration(folder, configuration)
     tokens, encoder = (_group(groups, name, where) for name in ("token_embedder", "encoder"))
     if (tokens.get("name"), encoder.get("name")) != ("cnn", "elmo"):
@@ -98,7 +98,7 @@ def _token_layer(
         )
     if characters is not None and config.char_cnn is not None:
         table = _rows(source, "char_emb_layer.embedding.weight", characters, RESERVED_CHARACTERS)
-        # Ours for "no character", which is zero, comes first.
+        # Our row for "no character", which is zero, comes first.
         state["char_cnn.char_vectors.weight"] = torch.cat([torch.zeros_like(table[:1]), table])
         state |= dict(read_convolutions(source, config.char_cnn, "convolutions.{}", "highways"))
     source.finish()
@@ -120,7 +120,7 @@ def _rows(
 
 
 def _others(dictionary: dict[str, int], reserved: Sequence[str]) -> list[str]:
-    """The entries that are neither reserved nor never read, by their number."""
+    """The entries that are neither reserved nor unused, sorted by their index."""
     left_out = {*reserved, *UNUSED_WORDS}
     return sorted(
         (entry for entry in dictionary if entry not in left_out), key=dictionary.__getitem__
@@ -128,14 +128,14 @@ def _others(dictionary: dict[str, int], reserved: Sequence[str]) -> list[str]:
 
 
 def _read_dictionary(path: AnyPath) -> dict[str, int]:
-    """Entries and their numbers, a line each with a tab between."""
+    """The entries and their indices, one pair per line, separated by a tab."""
     dictionary: dict[str, int] = {}
     try:
         text = read_bytes(path, "a dictionary of an ELMoForManyLangs model", MAX_TEXT).decode()
     except UnicodeDecodeError as error:
         raise DataError(f"{path}: not UTF-8 text ({error}), expected a dictionary") from error
     for number, line in enumerate(text.removesuffix("\n").split("\n"), start=1):
-        # An entry of nothing but spaces is the wide one, as their code has it.
+        # An entry of white space only is the ideographic space, as in their code.
         *entry, row = line.strip().split("\t")
         if len(entry) > 1 or not row.isdecimal() or len(row) > 9:
             raise DataError(f"{path}:{number}: {line!r}, expected an entry, a tab and its number")
@@ -180,10 +180,10 @@ def _config(
 
 
 def _read_configuration(folder: AnyPath, given: AnyPath | None) -> tuple[dict[str, Any], str]:
-    """The sizes, and the file that says them.
+    """The configuration with the sizes, and its file.
 
-    `config.json` names that file by a path of the machine that trained the model: only its last
-    part means anything here.
+    `config.json` names that file by a path on the machine that trained the model: only the last
+    part of it is used.
     """
     if given is not None:
         return read_json(given, WHAT), str(given)
@@ -193,7 +193,7 @@ def _read_configuration(folder: AnyPath, given: AnyPath | None) -> tuple[dict[st
     if not (folder / name).is_file() and name in INSIDE_THEIR_PACKAGE:
         return dict(RELEASED), f"{folder / CONFIG}: {name}"
     if not (folder / name).is_file() and "encoder" in config:
-        return config, str(folder / CONFIG)  # copied into it by those who could not find the file
+        return config, str(folder / CONFIG)  # copied into it by users who lacked the file
     return read_json(folder / name, WHAT), str(folder / name)
 
 

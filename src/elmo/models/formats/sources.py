@@ -1,7 +1,7 @@
-"""The files of a model, wherever they are: in a folder or in an archive.
+"""Read the files of a model from a folder or an archive.
 
-In: a path of either kind. Out: its bytes, its JSON, its lists of words. Only plain files are read:
-a device or a pipe could give bytes for ever.
+In: a path in either. Out: its bytes or its JSON, or the files in it. Only regular files are read:
+a device or a pipe may never end.
 """
 
 import gzip
@@ -17,7 +17,7 @@ from elmo.models.formats.archives import Member
 
 AnyPath = Path | Member
 
-MAX_TEXT = 2**30  # bytes of a list of words, unpacked
+MAX_TEXT = 2**30  # bytes of an unpacked word list
 MAX_JSON = 2**20
 
 
@@ -26,7 +26,7 @@ def size_of(path: AnyPath) -> int:
 
 
 def read_bytes(path: AnyPath, what: str, limit: int | None = None) -> bytes:
-    """The content of a file, which is `what`; it may be packed by gzip."""
+    """The content of a file, unpacked if it is a .gz; `what` describes it in errors."""
     try:
         if not path.is_file():
             raise CheckpointError(f"{path}: no such file, expected {what}")
@@ -39,7 +39,7 @@ def read_bytes(path: AnyPath, what: str, limit: int | None = None) -> bytes:
 
 
 def read_json(path: AnyPath, what: str) -> dict[str, Any]:
-    """The mapping that a JSON file holds."""
+    """The mapping in a JSON file."""
     content = read_bytes(path, what, MAX_JSON)
     try:
         found = json.loads(content.decode("utf-8-sig"))
@@ -51,7 +51,7 @@ def read_json(path: AnyPath, what: str) -> dict[str, Any]:
 
 
 def files_like(folder: AnyPath, *patterns: str) -> list[AnyPath]:
-    """The files of a folder whose names match one of some patterns, in order."""
+    """The files of a folder whose names match one of the patterns, sorted by name."""
     items: list[AnyPath] = [*folder.iterdir()]
     return sorted(
         (p for p in items if p.is_file() and any(fnmatch(p.name, each) for each in patterns)),

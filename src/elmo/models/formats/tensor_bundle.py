@@ -1,8 +1,8 @@
-"""TensorFlow's checkpoint files (version 2, "tensor bundles"), read without TensorFlow.
+"""Read TensorFlow checkpoints (version 2, "tensor bundles") without TensorFlow.
 
 In: the prefix of `PREFIX.index` and `PREFIX.data-*-of-*`. Out: arrays by the names of variables.
-The index is a table of LevelDB: sorted keys in blocks, each key without what it shares with the
-one before it; a value is a protocol buffer that says type, shape and place in the data files.
+The index is a LevelDB table: sorted keys in blocks, each key without the prefix it shares with the
+previous one; a value is a protocol buffer with type, shape and position in the data files.
 """
 
 import glob
@@ -21,15 +21,15 @@ from elmo.models.formats.sources import AnyPath, files_like, read_bytes, size_of
 
 MAGIC = bytes.fromhex("57fb808b247547db")  # the last bytes of every such table
 FOOTER_BYTES = 48
-UNCOMPRESSED = 0  # the byte after a block
-# TensorFlow's numbers of types, those that variables of a trained model have.
+UNCOMPRESSED = 0  # the compression type, in the byte after a block
+# TensorFlow's type numbers, for the types of variables in a trained model.
 TYPES = {1: "<f4", 2: "<f8", 3: "<i4", 9: "<i8", 19: "<f2"}
 # No model's index has more; a damaged one could claim any number.
 MAX_INDEX, MAX_ENTRIES, MAX_KEY, MAX_VARINT = 2**26, 100_000, 4096, 64
-# Numbers of fields: of BundleEntryProto, and of the shape inside it.
+# Field numbers of BundleEntryProto, and of the shape inside it.
 DTYPE, SHAPE, SHARD, OFFSET, N_BYTES = 1, 2, 3, 4, 5
 DIMENSION, DIMENSION_SIZE = 2, 1
-# How a field is written.
+# Wire types of protocol buffers.
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 
 
@@ -45,11 +45,11 @@ class Entry:
 
 
 class TensorBundle:
-    """The variables of a checkpoint; each is read when it is asked for."""
+    """The variables of a checkpoint; each is read on request."""
 
     def __init__(self, prefix: AnyPath) -> None:
         self.prefix = prefix
-        self._contents: dict[AnyPath, bytes] = {}  # of members of an archive
+        self._contents: dict[AnyPath, bytes] = {}  # of data files in an archive
 
     @cached_property
     def entries(self) -> dict[str, Entry]:
@@ -66,7 +66,7 @@ class TensorBundle:
             ) from error
 
     def read(self, name: str) -> NDArray[Any]:
-        """The numbers of a variable."""
+        """The values of a variable."""
         entry = self.entries[name]
         dtype = np.dtype(TYPES.get(entry.dtype, "V1"))
         shard = f"{glob.escape(self.prefix.name)}.data-{entry.shard:05d}-of-*"
@@ -94,7 +94,7 @@ def _read_table(table: bytes) -> Iterator[tuple[bytes, bytes]]:
     if not table.endswith(MAGIC):
         raise ValueError("its end is not that of a table")
     footer = table[-FOOTER_BYTES:]
-    _, place = _read_handle(footer, 0)  # of the block about blocks, which says nothing needed here
+    _, place = _read_handle(footer, 0)  # of the metaindex block, which is not needed
     index, _ = _read_handle(footer, place)
     n_entries = 0
     for _, handle in _read_block(table, index):
@@ -106,7 +106,7 @@ def _read_table(table: bytes) -> Iterator[tuple[bytes, bytes]]:
 
 
 def _read_handle(data: bytes, place: int) -> tuple[slice, int]:
-    """The bytes of a block, and the place after what says so."""
+    """The range of a block from its handle, and the position after the handle."""
     start, place = _read_varint(data, place)
     size, place = _read_varint(data, place)
     return slice(start, start + size), place
@@ -116,7 +116,7 @@ def _read_block(table: bytes, where: slice) -> Iterator[tuple[bytes, bytes]]:
     if table[where.stop] != UNCOMPRESSED:
         raise ValueError("its blocks are compressed")
     block = table[where]
-    # The end has the positions of complete keys, for binary search, and their number.
+    # A block ends with the positions of complete keys, for binary search, and their count.
     n_restarts = int.from_bytes(block[-4:], "little")
     end = len(block) - 4 * (n_restarts + 1)
     place, key = 0, b""
@@ -141,7 +141,7 @@ def _read_entry(message: bytes) -> Entry:
 
 
 def _read_fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """Numbers and values of a protocol buffer's fields."""
+    """Field numbers and values of a protocol buffer."""
     place = 0
     while place < len(message):
         tag, place = _read_varint(message, place)
@@ -161,7 +161,7 @@ def _read_fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
 
 
 def _read_varint(data: bytes, place: int) -> tuple[int, int]:
-    """A number of seven bits a byte, the lowest first; and the place after it."""
+    """A varint, seven bits per byte with the lowest first, and the position after it."""
     value = shift = 0
     while data[place] & 0x80:
         value |= (data[place] & 0x7F) << shift

@@ -1,9 +1,9 @@
 """TensorFlow's files: checkpoints of `bilm`'s training, and TF-Hub modules.
 
-In: the folder that bilm trained into, the prefix of one checkpoint in it, or the folder of a
-module; its `options.json`, which modules do not have; its vocabulary. Out: a `Model`, with the
-softmax where its words are given, and a module's learned sum of the layers as a mix. Optimizer
-states, counters and LSTM states, which are there too, are left out.
+In: the training folder of bilm, the prefix of one checkpoint in it, or the folder of a module; its
+`options.json`, which modules do not have; its vocabulary. Out: a `Model`, with the softmax if its
+words are given, and a module's learned sum of the layers as a mix. Optimizer states, counters and
+LSTM states in the files are ignored.
 """
 
 import glob
@@ -28,13 +28,13 @@ from elmo.network.config import BiLMConfig
 from elmo.network.softmax import FullSoftmax
 from elmo.text.word_encoder import Lexicon
 
-LATEST = "checkpoint"  # names the last one that was saved
-TRAINING, MODULE = "lm/", "bilm/"  # around all variables of the network
-# Of the optimizer, or the states that a module's LSTMs were left in.
+LATEST = "checkpoint"  # the file that names the latest checkpoint
+TRAINING, MODULE = "lm/", "bilm/"  # the scopes of the network's variables
+# Variables of the optimizer, and LSTM states that are stored in a module.
 OTHER_VARIABLES = re.compile(r"(/(Adagrad|Adam|Adam_1|Momentum)|/Variable(_\d+)?)$")
 SOFTMAX = {"weight": "softmax/W", "bias": "softmax/b"}
-WORD_TABLE = "embedding"  # also the softmax's weight, where both share it
-# The names of a module's learned sum: Google's, and DeepPavlov's.
+WORD_TABLE = "embedding"  # also the softmax's weight, if both share it
+# Variables of a module's learned sum, as named by Google and DeepPavlov.
 MIX_WEIGHTS = re.compile(r"aggregation/(weights|\w+_ELMo_W)")
 MIX_SCALE = re.compile(r"aggregation/(scaling|\w+_ELMo_gamma)")
 
@@ -49,14 +49,14 @@ def find_prefix(path: AnyPath) -> AnyPath | None:
 
 
 def data_file(prefix: AnyPath) -> AnyPath:
-    """The first of a checkpoint's data files."""
+    """The first of a checkpoint's data files, or its index if there is none."""
     return next(
         iter(files_like(prefix.parent, f"{glob.escape(prefix.name)}.data-*")), _index(prefix)
     )
 
 
 def is_module(prefix: AnyPath) -> bool:
-    """Whether a checkpoint is that of a TF-Hub module."""
+    """Whether a checkpoint belongs to a TF-Hub module."""
     names = TensorBundle(prefix).entries
     return not any(n.startswith(TRAINING) for n in names) and any(
         n.startswith(MODULE) for n in names
@@ -126,12 +126,12 @@ def _mixes(bundle: TensorBundle) -> Iterator[Mix]:
 
 
 def _latest(folder: AnyPath) -> AnyPath | None:
-    """The checkpoint that was saved last."""
+    """The prefix of the latest checkpoint in a folder; None if there is none."""
     record = folder / LATEST
     if record.is_file():
         text = record.read_bytes().decode("utf-8", errors="replace")
         named = re.search(r'^model_checkpoint_path: "(.*)"$', text, flags=re.MULTILINE)
-        # By the path of the machine that trained it, of which only the last part means anything.
+        # A path on the machine that trained it, of which only the last part is used.
         prefix = folder / Path(named[1] if named else "none").name
         if _index(prefix).is_file():
             return prefix

@@ -2,7 +2,7 @@
 
 In: an HDF5 file with `embedding` (V, P), and the vocabulary whose lines its rows are. Out: a model
 of layer 0 alone: a table of words with no LSTM above it. Words that are not listed have the vector
-of the unknown word, or zero where the vocabulary has none.
+of the unknown word, or zeros if the vocabulary has none.
 """
 
 import torch
@@ -24,7 +24,7 @@ def is_cache(path: AnyPath) -> bool:
 
 
 def read(path: AnyPath, vocabulary: AnyPath | None) -> Model:
-    """Open a cache; the vocabulary names its rows."""
+    """Read a cache; the vocabulary lists the words of its rows."""
     if vocabulary is None:
         raise CheckpointError(
             f"{path}: a cache of token vectors, expected the vocabulary of its rows beside it; "

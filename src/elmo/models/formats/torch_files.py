@@ -1,8 +1,8 @@
-"""Untrusted PyTorch files, read as tensors only; and the layout of AllenNLP's layers in them.
+"""Read untrusted PyTorch files as tensors only, and convert the layout of AllenNLP's layers.
 
 In: a file that `torch.save` wrote. Out: its tensors, and from these the state of our layers.
 AllenNLP's conventions, which ELMoForManyLangs shares (another order of gates, a forget bias that is
-in the file, a highway gate that carries), are undone here and nowhere else.
+stored, a highway gate that carries the input), are converted in this module only.
 """
 
 import io
@@ -22,14 +22,14 @@ WHAT = "a whole file of tensors that torch.save wrote"
 
 
 class TorchFile:
-    """The tensors of a file, each of which is to be taken once."""
+    """The tensors of a file; each is taken once, so that unused ones are detected."""
 
     def __init__(self, path: AnyPath) -> None:
         self.path = path
         content = read_bytes(path, WHAT)
         _check_size(content, path)
         try:
-            # Tensors and plain containers alone: a pickle may otherwise run any code.
+            # Only tensors and plain containers: a pickle could otherwise run arbitrary code.
             found = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
         except Exception as error:  # damaged pickles fail anywhere inside torch's loader
             reason = (str(error) or type(error).__name__).split("\n", maxsplit=1)[0]
@@ -41,7 +41,7 @@ class TorchFile:
 
     @property
     def names(self) -> list[str]:
-        """What is left to be taken."""
+        """The names of the tensors that have not been taken."""
         return [name for name in self._tensors if isinstance(name, str)]
 
     def shape(self, name: str) -> tuple[int, ...]:
@@ -53,7 +53,7 @@ class TorchFile:
         return found
 
     def finish(self) -> None:
-        """Refuse a file with more than was taken."""
+        """Raise a CheckpointError if any tensor has not been taken."""
         if self._tensors:
             raise CheckpointError(
                 f"{self.path}: tensor {next(iter(self._tensors))}, expected no such tensor by the "
@@ -77,14 +77,14 @@ class TorchFile:
 
 
 def read_lstms(source: TorchFile, prefix: str, lstm: LstmConfig) -> dict[str, Tensor]:
-    """The state of both directions' layers."""
+    """The state of the LSTM layers of both directions."""
     state: dict[str, Tensor] = {}
     for direction in ("forward", "backward"):
         for depth in range(lstm.n_layers):
             theirs = f"{prefix}{direction}_layer_{depth}"
             ours = f"stacks.{direction}_layers.{depth}"
             bias = _reorder_gates(source.take(f"{theirs}.state_linearity.bias")).clone()
-            if bias.ndim:  # theirs is in the file, ours is added when the layer runs
+            if bias.ndim:  # their forget bias is stored, ours is added at run time
                 bias[2 * lstm.dim : 3 * lstm.dim] -= FORGET_BIAS
             state |= {
                 f"{ours}.input_weight": _reorder_gates(
@@ -102,7 +102,7 @@ def read_lstms(source: TorchFile, prefix: str, lstm: LstmConfig) -> dict[str, Te
 def read_convolutions(
     source: TorchFile, cnn: CharCnnConfig, convolution: str, highways: str
 ) -> Iterator[tuple[str, Tensor]]:
-    """The state of a char CNN's filters and highways; `convolution` is a name with a number."""
+    """The state of a char CNN's filters and highways; `convolution` is a format string."""
     for k in range(len(cnn.filters)):
         for part in ("weight", "bias"):
             yield (
@@ -125,7 +125,7 @@ def read_convolutions(
 
 
 def _reorder_gates(weight: Tensor) -> Tensor:
-    """Theirs are input, forget, candidate, output."""
+    """From their order (input, forget, candidate, output) to ours, with the candidate second."""
     if not weight.ndim or len(weight) % 4:
         return weight  # of a wrong shape, which is reported when all shapes are compared
     entering, forgetting, candidate, leaving = weight.chunk(4)
@@ -133,7 +133,7 @@ def _reorder_gates(weight: Tensor) -> Tensor:
 
 
 def _check_size(content: bytes, path: AnyPath) -> None:
-    """Refuse a zip archive, as torch writes them now, that unpacks to far more than its size."""
+    """Reject a zip file, PyTorch's current format, that unpacks to far more than its size."""
     if not zipfile.is_zipfile(io.BytesIO(content)):
         return
     try:

@@ -1,8 +1,8 @@
-"""Vocabularies of other projects, and the rows that their words have in tables.
+"""Vocabularies of other projects, and the rows of their words in weight tables.
 
-In: a file with one word a line, plain or .gz. Out: a `WordList`: our `Vocabulary`, in which the
-markers and the unknown word come first, and for each of its words the row of the file's order. bilm
-finds these three wherever they are, and skips one entry of the 1 Billion Word Benchmark's list.
+In: a file with one word per line, plain or .gz. Out: a `WordList`: our `Vocabulary`, in which the
+markers and the unknown word come first, and the row of each of its words in the file. bilm accepts
+these three in any position, and skips one entry of the 1 Billion Word Benchmark's list.
 """
 
 from collections.abc import Sequence
@@ -17,20 +17,20 @@ from elmo.errors import CheckpointError, DataError
 from elmo.models.formats.sources import MAX_TEXT, AnyPath, read_bytes
 from elmo.text.vocabulary import RESERVED, Vocabulary, check_words
 
-SKIPPED = "!!!MAXTERMID"  # bilm gives it no number
+SKIPPED = "!!!MAXTERMID"  # bilm assigns it no id
 WHAT = "a vocabulary with one word a line"
 
 
 @dataclass(frozen=True)
 class WordList:
-    """The words of a file in our order, and the row of each in the tables that go with it."""
+    """The words of a file in our order, and the row of each in the tables that belong to it."""
 
     vocabulary: Vocabulary
     rows: NDArray[np.int64]  # (V,); -1 where the file has no such word
     n_rows: int  # of the file
 
     def reorder(self, table: Tensor, where: str) -> Tensor:
-        """A table (or bias) with its rows in the order of the vocabulary; it may be changed."""
+        """Reorder the rows of a table (or bias) like the vocabulary, in place if possible."""
         if len(table) != self.n_rows:
             raise CheckpointError(
                 f"{where}: {len(table)} rows, expected {self.n_rows}, the words of its vocabulary; "
@@ -46,7 +46,7 @@ class WordList:
 
 
 def read_word_list(path: AnyPath, *, needs_reserved: bool = True) -> WordList:
-    """Read a file; where the markers and the unknown word are missing their rows are -1."""
+    """Read a file; unless `needs_reserved`, missing markers and unknown word have row -1."""
     words = read_words(path)
     numbers = {word: row for row, word in enumerate(words)}
     missing = [word for word in RESERVED if word not in numbers]
@@ -58,12 +58,12 @@ def read_word_list(path: AnyPath, *, needs_reserved: bool = True) -> WordList:
 
 
 def read_words(path: AnyPath) -> Sequence[str]:
-    """The words of a file in its own order; a word that is there twice is an error."""
+    """The words of a file in its own order; a repeated word raises a DataError."""
     try:
         text = read_bytes(path, WHAT, MAX_TEXT).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise DataError(f"{path}: not UTF-8 text ({error}), expected {WHAT}") from error
-    # Not splitlines(): a word may hold one of Unicode's other line ends.
+    # Not splitlines(): a word may contain one of Unicode's other line ends.
     words = [line.strip(" \t\r") for line in text.removesuffix("\n").split("\n")]
     check_words(path, words)
     return [word for word in words if word != SKIPPED]

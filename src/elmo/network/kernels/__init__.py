@@ -1,10 +1,10 @@
-"""The fast paths for CPUs: C++ built by the machine's own compiler on first use.
+"""The fast paths for CPUs: C++ kernels, prebuilt in the wheel or compiled on first use.
 
-`run_layers` computes what the plain path of lstm.py computes, `conv_max_pool` and `run_highway`
-what those of char_cnn.py do, to float rounding; the first two with gradients where they are wanted.
-Each has its `can_...`, which says whether it may be called. Weights stored in bfloat16 take half
-the memory; a processor that multiplies in bfloat16 (AVX512-BF16) does, with sums in float32, and
-others compute with them as float32. Under autocast to bfloat16 `run_layers` trains so too.
+`run_layers` computes the same as the plain path of lstm.py, `conv_max_pool` and `run_highway` the
+same as those of char_cnn.py, up to float rounding; the first two with gradients if needed. Each has
+a `can_...` function, which says whether it may be called. Weights stored in bfloat16 take half the
+memory; processors with bfloat16 products (AVX512-BF16) multiply in bfloat16, with sums in float32,
+and others convert to float32. Under autocast to bfloat16, `run_layers` trains this way too.
 """
 
 import ctypes
@@ -60,26 +60,26 @@ __all__ = [
     "why_unavailable",
 ]
 
-# Below, packing the weights takes longer than the product.
+# With fewer rows, packing the weights takes longer than the product.
 MIN_SOFTMAX_ROWS = 8
 
-# Numbers of <malloc.h>.
+# Constants of <malloc.h>.
 M_TRIM_THRESHOLD = -1
 M_MMAP_THRESHOLD = -3
 
 
 def is_available() -> bool:
-    """Whether the library is there; the first call may build it, in about three seconds."""
+    """Whether the library is available; the first call may build it, in about three seconds."""
     return library.load() is not None
 
 
 def multiplies_bfloat16() -> bool:
-    """Whether products with weights in bfloat16 are made in it, and so about twice as fast."""
+    """Whether products with bfloat16 weights are computed in bfloat16, about twice as fast."""
     return is_available() and library.multiplies_bfloat16()
 
 
 def can_run(layers: Sequence[LayerParameters], rows: Sequence[Tensor]) -> bool:
-    """Whether `run_layers` may be called; weights in bfloat16 give no gradients."""
+    """Whether `run_layers` may be called; weights in bfloat16 have no gradients."""
     is_learning = _is_learning(layers, rows)
     weights = [
         each
@@ -96,7 +96,7 @@ def can_conv_max_pool(char_ids: Tensor, char_vectors: Tensor) -> bool:
 
 
 def can_run_highway(transform: nn.Linear, gate: nn.Linear, rows: Tensor) -> bool:
-    """Whether `run_highway` may be called; it gives no gradients."""
+    """Whether `run_highway` may be called; it computes no gradients."""
     if _is_learning([], [rows]) or any(_learns(linear) for linear in (transform, gate)):
         return False
     if packed_of(transform) is not None and packed_of(gate) is not None:
@@ -106,7 +106,7 @@ def can_run_highway(transform: nn.Linear, gate: nn.Linear, rows: Tensor) -> bool
 
 
 def can_log_sum_exp(rows: Sequence[Tensor], weight: Tensor, bias: Tensor) -> bool:
-    """Whether `log_sum_exp` may be called and pays; it gives no gradients."""
+    """Whether `log_sum_exp` may be called and is faster; it computes no gradients."""
     given = [*rows, weight, bias]
     return (
         len(rows[0]) >= MIN_SOFTMAX_ROWS
@@ -116,7 +116,7 @@ def can_log_sum_exp(rows: Sequence[Tensor], weight: Tensor, bias: Tensor) -> boo
 
 
 def _is_learning(layers: Sequence[LayerParameters], tensors: Iterable[Tensor]) -> bool:
-    """Whether gradients are wanted of any of these."""
+    """Whether gradients are needed for any of these."""
     if not torch.is_grad_enabled():
         return False
     return any(each.requires_grad for each in tensors) or any(
@@ -128,12 +128,16 @@ def _is_learning(layers: Sequence[LayerParameters], tensors: Iterable[Tensor]) -
 
 
 def _learns(linear: nn.Linear) -> bool:
-    """Whether gradients are wanted of a layer whose weights are held packed."""
+    """Whether gradients are needed for a layer whose weights are held packed."""
     return torch.is_grad_enabled() and packed_of(linear) is not None and wants_gradients(linear)
 
 
 def _can_compute(rows: Iterable[Tensor], weights: Iterable[Tensor], is_training: bool) -> bool:
-    """Float32 on a CPU, eager, and a library at hand; in training also autocast to bfloat16."""
+    """Whether the library is available and supports these tensors: on a CPU, in eager mode.
+
+    Weights are float32 or, in inference, bfloat16; rows are float32 or, under autocast, bfloat16.
+    Autocast to bfloat16 is supported in training only.
+    """
     stored = (torch.float32,) if is_training else library.FORMATS
     is_autocast = torch.is_autocast_enabled("cpu")
     given = library.FORMATS if is_autocast else (torch.float32,)
@@ -149,15 +153,15 @@ def _can_compute(rows: Iterable[Tensor], weights: Iterable[Tensor], is_training:
 
 
 def _autocasts_to_bfloat16() -> bool:
-    """Whether autocast wants what the kernels can do."""
+    """Whether autocast is to bfloat16 and the kernels multiply in bfloat16."""
     return torch.get_autocast_dtype("cpu") == torch.bfloat16 and library.multiplies_bfloat16()
 
 
 def keep_freed_memory() -> None:
-    """For a process that trains: let the C library keep what is freed, for the next step.
+    """Let the C library keep freed memory for the next training step.
 
-    Every step asks for the same hundreds of megabytes. Given back to the system in between, they
-    come back as new pages, which took 14 % of a step at 1024 cells and 128 x 8 tokens.
+    Every step allocates the same hundreds of megabytes. If they are returned to the system in
+    between, page faults take 14 % of a step, measured at 1024 cells and 128 x 8 tokens.
     """
     if sys.platform != "linux":
         return
@@ -175,7 +179,7 @@ def run_layers(
     states: Sequence[State],
     resets: Sequence[Tensor | None] | None = None,
 ) -> tuple[list[Tensor], list[State]]:
-    """Run the same layer of each direction side by side; see lstm.run_layers for the arguments."""
+    """Run the same layer of all directions in parallel; see lstm.run_layers for the arguments."""
     sizes, n_tokens = torch.tensor(batch_sizes, dtype=torch.int64), sum(batch_sizes)
     orders = [
         _check(
@@ -198,7 +202,7 @@ def _contiguous(tensor: Tensor | None) -> Tensor | None:
 
 
 def _check(layer: LayerParameters, rows: Tensor, state: State, order: PackedOrder) -> PackedOrder:
-    """The C++ side trusts its numbers, so all shapes and indices are checked here."""
+    """Check all shapes and indices, as the C++ code does not."""
     n_rows, n_tokens = rows.shape[0], order.n_tokens
     n_sentences = state[0].shape[0]
     expected: list[tuple[str, Tensor, tuple[int, ...]]] = []
@@ -210,7 +214,7 @@ def _check(layer: LayerParameters, rows: Tensor, state: State, order: PackedOrde
             ("recurrent weight", layer.recurrent_weight, (4 * dim, projection_dim)),
             ("bias", layer.bias, (4 * dim,)),
         ]
-    else:  # weights that fitted when they were packed
+    else:  # packed weights: only the width of the rows can differ
         projection_dim, dim = packed.structure.projection_dim, packed.structure.dim
         expected.append(("rows", rows, (n_rows, packed.structure.input_dim)))
     expected += [

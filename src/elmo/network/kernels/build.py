@@ -1,4 +1,4 @@
-"""Compile the kernels: for this very processor, or the variants that a wheel ships.
+"""Compile the kernels for this processor, or the variants that a wheel ships.
 
 In: a compiler and flags. Out: a shared library. `hatch_build.py` loads this file by its path, so it
 imports nothing but the standard library.
@@ -20,10 +20,10 @@ SOURCES = (
 )
 HEADERS = ("parallel.h", "matrix.h", "pointwise.h", "lstm.h")
 FLAGS = ("-std=c++17", "-O3", "-shared", "-fPIC", "-pthread")
-BUILD_SECONDS = 120  # it takes three; a compiler that hangs must not hang the caller
+BUILD_SECONDS = 120  # it takes three; a hanging compiler must not block the caller
 
-# What a wheel ships for each machine: name of the variant and compiler flags. Those of x86-64
-# are in the order of the levels that `elmo_cpu_level` gives, from 2.
+# The variants that a wheel ships for each machine: name and compiler flags. Those of x86-64 are in
+# the order of the levels that `elmo_cpu_level` returns, from 2.
 VARIANTS: dict[str, dict[str, tuple[str, ...]]] = {
     "x86_64": {
         "x86-64-v2": ("-march=x86-64-v2",),
@@ -34,12 +34,12 @@ VARIANTS: dict[str, dict[str, tuple[str, ...]]] = {
     "aarch64": {"aarch64": ("-march=armv8-a",)},
     "arm64": {"arm64": ("-mcpu=apple-m1",)},
 }
-# A library in a wheel must not depend on the version of the C++ library where it runs.
+# A library in a wheel must not depend on the target machine's version of the C++ library.
 PORTABLE_FLAGS = {"linux": ("-static-libstdc++", "-static-libgcc")}
 
 
 class BuildError(Exception):
-    """The library cannot be built here; the message says why in one line."""
+    """The library is not available on this machine; the message says why in one line."""
 
 
 def find_compiler() -> list[str]:
@@ -52,7 +52,7 @@ def find_compiler() -> list[str]:
 
 
 def compile_native(compiler: list[str], library: Path) -> None:
-    """For this very processor, or, where the compiler cannot, for all of its kind."""
+    """Compile for this processor or, if the compiler cannot, for its architecture."""
     try:
         compile_library([*compiler, "-march=native"], library)
     except BuildError:
@@ -60,7 +60,7 @@ def compile_native(compiler: list[str], library: Path) -> None:
 
 
 def compile_library(compiler: list[str], library: Path) -> None:
-    """Compile all sources as one text: the headers are read once, which is most of the time."""
+    """Compile all sources as one translation unit: reading the headers takes most of the time."""
     text = "".join(f'#include "{source}"\n' for source in SOURCES)
     include = f"-I{Path(__file__).parent}"
     command = [*compiler, *FLAGS, include, "-x", "c++", "-", "-o", str(library), "-ldl"]

@@ -1,6 +1,6 @@
-// Convolutions over the characters of words, and the maximum over all places, without the products.
+// Character convolutions with max-pooling over positions, without a product per window.
 //
-// There are few characters, so what a filter makes of each character at each of its places is
+// There are few distinct characters, so the product of each filter position with each character is
 // computed once, into a table; a window is then a sum of `width` rows of the table, a sixteenth of
 // the arithmetic. A task is one panel of filters of one convolution, whose part of the table stays
 // in the cache while all words are read.
@@ -10,7 +10,7 @@
 struct Convolution {
   int64_t width, n_filters;
   const float *weight, *bias;  // (n_filters, char_dim, width), (n_filters,)
-  float* grad_weight;          // like weight; null on the way forward
+  float* grad_weight;          // like weight; null in the forward pass
 };
 
 struct Words {
@@ -19,18 +19,18 @@ struct Words {
   const float* char_vectors;       // (n_vectors, char_dim)
   const Convolution* convolutions;
   float* maxima;                  // (n_words, n_filters), the filters of all convolutions
-  int32_t* places;                 // like maxima: the window it was found at; null: not wanted
+  int32_t* places;                 // like maxima: the window of each maximum; null if not needed
   const float* grad_maxima;       // like maxima
   float* grad_char_vectors;        // like char_vectors
 };
 
 struct Task {
   const Convolution* convolution;
-  int64_t first, column;  // the panel's first filter, counted in the convolution and in all
+  int64_t first, column;  // the panel's first filter in the convolution and among all filters
   int64_t n_columns() const { return std::min<int64_t>(kPanel, convolution->n_filters - first); }
 };
 
-// What all tasks share: the characters that occur, and each word as offsets into a table of them.
+// Shared by all tasks: the characters that occur, and each word as offsets into a table of them.
 class EncodedWords {
  public:
   explicit EncodedWords(const Words& words)
@@ -78,18 +78,18 @@ static std::vector<Task> list_tasks(const Words& words) {
   for (int64_t i = 0; i < words.n_convolutions; column += words.convolutions[i++].n_filters)
     for (int64_t first = 0; first < words.convolutions[i].n_filters; first += kPanel)
       tasks.push_back({&words.convolutions[i], first, column + first});
-  // The widest first, so that no thread is left with much to do at the end.
+  // The widest first, so that no thread is left with a long task at the end.
   std::reverse(tasks.begin(), tasks.end());
   return tasks;
 }
 
-// Where a filter of a panel keeps its weights of place k, `width` numbers apart.
+// The address of a filter's weights at its position k; they are `width` floats apart.
 static const float* filter_at(const Words& words, const Task& task, int64_t f, int64_t k) {
   const Convolution& convolution = *task.convolution;
   return convolution.weight + (task.first + f) * words.char_dim * convolution.width + k;
 }
 
-// table (width, n_used, kPanel): what each filter makes of each character at each of its places.
+// table (width, n_used, kPanel): the product of each filter position with each character.
 static void fill_table(const Words& words, const EncodedWords& encoded, const Task& task, float* table) {
   const Convolution& convolution = *task.convolution;
   Scratch vectors(encoded.n_used() * words.char_dim), weights(words.char_dim * kPanel);
@@ -120,7 +120,7 @@ static void conv_max_pool(const Words& words, const EncodedWords& encoded, const
         sum[1] += load(row + kLanes);
       }
       for (int half = 0; half < 2; ++half) {
-        const Integers is_higher = ~(sum[half] <= best[half]);  // true for "not a number" too
+        const Integers is_higher = ~(sum[half] <= best[half]);  // true for NaN too
         best[half] = is_higher ? sum[half] : best[half];
         places[half] = is_higher ? static_cast<int32_t>(window) - Integers{} : places[half];
       }
@@ -144,7 +144,7 @@ static void conv_max_pool_backward(const Words& words, const EncodedWords& encod
     const int64_t at = word * words.n_filters + task.column;
     for (int64_t f = 0; f < task.n_columns(); ++f) {
       const float grad = words.grad_maxima[at + f];
-      if (grad == 0.0f) continue;  // the activation lets many through as zero
+      if (grad == 0.0f) continue;  // many are zero because of the activation
       const int32_t* offsets = encoded.offsets(word) + words.places[at + f];
       for (int64_t k = 0; k < width; ++k) grad_table.get()[k * step + offsets[k] + f] += grad;
     }
@@ -192,7 +192,7 @@ int64_t elmo_conv_max_pool_backward(const Words* words, int64_t, int64_t n_threa
     run_in_parallel(n_tasks, n_threads, [&](int64_t number) {
       conv_max_pool_backward(*words, encoded, tasks[number], shares.get() + number * size, stride);
     });
-    // Summed in the tasks' order, whatever thread ran them.
+    // Summed in the order of the tasks, so that the result does not depend on the threads.
     for (int64_t number = 0; number < n_tasks; ++number)
       for (int64_t c = 0; c < encoded.n_used(); ++c)
         for (int64_t e = 0; e < words->char_dim; ++e)

@@ -1,8 +1,8 @@
-"""Convolutions over characters and the maximum over all places, as the token layer needs them.
+"""Character convolutions with max-pooling over positions, as the token layer needs them.
 
-In: char ids (U, C), the characters' vectors (A, E), and per convolution its weight (n, E, width)
-and bias (n,). Out: the highest value of each filter, (U, F), the filters of all convolutions side
-by side, with gradients for vectors, weights and biases where they are wanted.
+In: char ids (U, C), the character embeddings (A, E), and per convolution its weight (n, E, width)
+and bias (n,). Out: the maximum of each filter, (U, F), the filters of all convolutions
+concatenated, with gradients for embeddings, weights and biases if needed.
 """
 
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ Filters = tuple[Tensor, Tensor]  # weight (n, E, width), bias (n,)
 def conv_max_pool(
     char_ids: Tensor, char_vectors: Tensor, convolutions: Sequence[Filters], no_character: int
 ) -> Tensor:
-    """The highest value of each filter in each word; the vector of `no_character` never learns."""
+    """The maximum of each filter in each word; the vector of `no_character` has no gradient."""
     lowest, highest = (int(bound) for bound in char_ids.aminmax()) if len(char_ids) else (0, 0)
     if lowest < 0 or highest >= len(char_vectors):
         raise IndexError(f"char ids {lowest}..{highest}, expected 0..{len(char_vectors) - 1}")
@@ -52,7 +52,7 @@ class ConvMaxPool(torch.autograd.Function):
         char_vectors: Tensor,
         *parameters: Tensor,
     ) -> Tensor:
-        """Find the maximum of each filter; where gradients are wanted, also its place."""
+        """Compute the maximum of each filter and, if gradients are needed, its window."""
         n_filters = sum(len(bias) for bias in parameters[1::2])
         maxima = torch.empty(len(char_ids), n_filters)
         places = torch.empty_like(maxima, dtype=torch.int32) if any(ctx.needs_input_grad) else None

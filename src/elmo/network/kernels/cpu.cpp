@@ -1,4 +1,4 @@
-// What the processor can run.
+// What this build and the processor support.
 #include "matrix.h"
 
 extern "C" {
@@ -7,8 +7,8 @@ int64_t elmo_lanes() { return kLanes; }
 
 int64_t elmo_multiplies_bfloat16() { return MULTIPLIES_BFLOAT16; }
 
-// The highest of the x86-64 levels 2, 3 and 4 that this processor has; 5 is level 4 with products
-// of bfloat16. 0 for other processors, which have one build.
+// The highest of the x86-64 levels 2, 3 and 4 that this processor supports; 5 is level 4 with
+// bfloat16 products. 0 for other processors, which have one build.
 int64_t elmo_cpu_level() {
 #if defined(__x86_64__)
   __builtin_cpu_init();

@@ -1,6 +1,6 @@
-// A highway layer: a gated mixture of the input and its rectified transform. Both products are made
-// at once over packed weights and mixed while they are in the cache. A task is some rows times some
-// panels, so that few rows, too, keep all threads busy.
+// A highway layer: a gated mixture of the input and its rectified transform. Both products are
+// computed together over packed weights and mixed while they are in the cache. A task is a block of
+// rows times a group of panels, so that even few rows keep all threads busy.
 #include "matrix.h"
 #include "pointwise.h"
 
@@ -15,7 +15,7 @@ struct Highway {
   Packing packing() const { return {dim, 2 * round_up(dim, kPanel), kDepth}; }
 };
 
-// Where the weights of packed column n stand, or null for a padded one.
+// The address of the weights of packed column n, or null for a padded one.
 static const float* column(const Highway& highway, int64_t n) {
   const int64_t output = n / (2 * kPanel) * kPanel + n % kPanel;
   const bool is_gate = n / kPanel % 2 == 0;

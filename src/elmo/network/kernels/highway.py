@@ -18,13 +18,13 @@ from elmo.network.kernels.packed_weight_cache import PackedWeightCache
 # Rows a little more than a power of two apart do not compete for the same cache set.
 GAP = 16
 
-PackedHighway = tuple[HighwayStructure, list[Tensor]]  # what the C++ side reads, what holds it
+PackedHighway = tuple[HighwayStructure, list[Tensor]]  # and the tensors that own its memory
 
 _packed: PackedWeightCache[PackedHighway] = PackedWeightCache()
 
 
 def run_highway(transform: nn.Linear, gate: nn.Linear, rows: Tensor) -> Tensor:
-    """A mixture of the rows and of their rectified transform, as the gate says."""
+    """A gated mixture of the rows and their rectified transform."""
     n_rows, dim = rows.shape
     packed, _ = packed_highway(transform, gate)
     if packed.dim != dim:
@@ -40,7 +40,7 @@ def run_highway(transform: nn.Linear, gate: nn.Linear, rows: Tensor) -> Tensor:
 
 
 def packed_highway(transform: nn.Linear, gate: nn.Linear) -> PackedHighway:
-    """The packed weights of a highway, made now if they have changed."""
+    """The packed weights of a highway layer, repacked if they have changed."""
     held: PackedHighway | None = packed_of(transform)
     if held is not None and packed_of(gate) is held:
         return held
@@ -53,7 +53,7 @@ def packed_highway(transform: nn.Linear, gate: nn.Linear) -> PackedHighway:
 
 
 def hold_packed_highway(transform: nn.Linear, gate: nn.Linear) -> None:
-    """Let both hold their weights packed, until they are asked for."""
+    """Let both layers hold their weights packed until a parameter is accessed."""
     packed = packed_highway(transform, gate)
     for name, linear in (("weight", transform), ("gate_weight", gate)):
         unpack = functools.partial(_unpack, packed, name)
@@ -75,7 +75,7 @@ def _pack(dim: int, parameters: Sequence[Tensor]) -> PackedHighway:
 
 
 def _unpack(packed: PackedHighway, which: str) -> dict[str, Tensor]:
-    """One of both weights, as the `weight` of its layer."""
+    """Unpack one of the two weights, as the `weight` of its layer."""
     highway = HighwayStructure.from_buffer_copy(packed[0])
     found = {name: torch.empty(highway.dim, highway.dim) for name in ("weight", "gate_weight")}
     for name, tensor in found.items():

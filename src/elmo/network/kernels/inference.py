@@ -1,6 +1,6 @@
 """The recurrence without gradients: weights packed once per layer, memory bounded for any length.
 
-In and out as `run_layers` of this package. Shapes as in recurrence.py.
+In and out as in `run_layers` of this package. Shapes as in recurrence.py.
 """
 
 import threading
@@ -26,17 +26,16 @@ from elmo.network.kernels.recurrence import (
     unpack_weights,
 )
 
-# A direction's input products are held for this many floats (32 MB) at once; longer texts are run
-# piece by piece.
+# Maximum number of floats in a direction's input products (32 MB); longer texts run in chunks.
 MAX_FROM_INPUT_FLOATS = 8 * 1024 * 1024
 
 _packed: PackedWeightCache[PackedLayer] = PackedWeightCache()
 
 
 class _Scratch(threading.local):
-    """Room for each direction's input products, the same at every call of a thread.
+    """Buffers for each direction's input products, reused by all calls of a thread.
 
-    Memory that is fresh each time costs a tenth of the whole in page faults.
+    Allocating them for each call would cost a tenth of the total time in page faults.
     """
 
     def __init__(self) -> None:
@@ -58,7 +57,7 @@ def infer(
     states: Sequence[State],
     orders: Sequence[PackedOrder],
 ) -> tuple[list[Tensor], list[State]]:
-    """Run the layers; nothing is kept but the outputs and the final states."""
+    """Run the layers, keeping only the outputs and the final states."""
     packed = [_packed_layer(layer) for layer in layers]
     states = [(_own(hidden), _own(cell)) for hidden, cell in states]
     gates_dim = 4 * pad_dim(states[0][1].shape[1])
@@ -98,7 +97,7 @@ def _own(state: Tensor) -> Tensor:
 
 
 def _cut(batch_sizes: Tensor, max_tokens: int, is_whole: bool) -> Iterator[slice]:
-    """The steps, in pieces of no more than `max_tokens` where a single step is not more."""
+    """Split the steps, unless `is_whole`, into chunks of at most `max_tokens` or one step."""
     start, n_tokens = 0, 0
     for step, size in enumerate(batch_sizes.tolist()):
         if step > start and n_tokens + size > max_tokens and not is_whole:
@@ -109,7 +108,7 @@ def _cut(batch_sizes: Tensor, max_tokens: int, is_whole: bool) -> Iterator[slice
 
 
 def _piece(rows: Tensor, order: PackedOrder, steps: slice) -> tuple[Tensor, PackedOrder]:
-    """What one direction reads in these steps, and the rows that it needs for them."""
+    """The rows that one direction reads in these steps, and their order."""
     if steps.stop - steps.start == order.batch_sizes.shape[0]:
         return rows, order
     sizes = order.batch_sizes[steps]
@@ -123,7 +122,7 @@ def _piece(rows: Tensor, order: PackedOrder, steps: slice) -> tuple[Tensor, Pack
 
 
 def hold_packed(layer: nn.Module) -> None:
-    """Let a layer (a `LayerParameters`) hold its weights packed, until they are asked for."""
+    """Let a layer (a `LayerParameters`) hold its weights packed until one is accessed."""
     packed = _packed_layer(layer)  # type: ignore[arg-type]
     parameters = PackedParameters(layer._parameters, packed, lambda: unpack_weights(packed))
     parameters.release(WEIGHTS)

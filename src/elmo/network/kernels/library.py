@@ -1,6 +1,6 @@
-"""The C++ functions as Python sees them: structures of numbers and addresses.
+"""The ctypes bindings of the C++ library: its structures and functions.
 
-`load()` gives the library or None, `why_unavailable()` the reason; `call()` calls it.
+`load()` returns the library or None, `why_unavailable()` the reason; `call()` calls a function.
 """
 
 import ctypes
@@ -116,7 +116,7 @@ FUNCTIONS = {
 
 
 def load() -> ctypes.CDLL | None:
-    """The library, built if need be, or None where it cannot be had."""
+    """The library, built if necessary, or None if it is unavailable."""
     return _load()[0]
 
 
@@ -126,14 +126,14 @@ def why_unavailable() -> str | None:
 
 
 def describe() -> str:
-    """Which library runs, or why none does."""
+    """Which library is used, or why none is."""
     library, words = _load()
     return words if library is not None else f"none, PyTorch is used ({words})"
 
 
 @functools.cache
 def _load() -> tuple[ctypes.CDLL | None, str]:
-    """The library and which one it is, or nothing and the reason."""
+    """The library and its description, or None and the reason."""
     try:
         found = open_library()
     except (BuildError, OSError) as problem:
@@ -168,7 +168,7 @@ def call(name: str, structures: Sequence[ctypes.Structure]) -> None:
 
 
 def address(tensor: Tensor | None, dtype: torch.dtype = torch.float32) -> int | None:
-    """Where a tensor's numbers are; the caller keeps the tensor alive."""
+    """The address of a tensor's data; the caller keeps the tensor alive."""
     if tensor is None:
         return None
     if tensor.device.type != "cpu" or tensor.dtype != dtype or not tensor.is_contiguous():
@@ -181,18 +181,18 @@ def address(tensor: Tensor | None, dtype: torch.dtype = torch.float32) -> int | 
 
 @functools.cache
 def lanes() -> int:
-    """How many numbers the processor's vectors hold."""
+    """The number of floats in a SIMD vector."""
     return int(opened().elmo_lanes())
 
 
 @functools.cache
 def multiplies_bfloat16() -> bool:
-    """Whether products with weights in bfloat16 are made in it; else they are float32's."""
+    """Whether products with bfloat16 weights are computed in bfloat16; otherwise in float32."""
     return bool(opened().elmo_multiplies_bfloat16())
 
 
 def opened() -> ctypes.CDLL:
-    """The library, for those who asked before whether it is there."""
+    """The library, for callers that have checked that it is available."""
     library = load()
     assert library is not None, "callers ask is_available() first"
     return library
@@ -203,6 +203,6 @@ FORMATS = (torch.float32, torch.bfloat16)
 
 
 def allocate_packed(size: int, dtype: torch.dtype) -> tuple[PackedStructure, Tensor]:
-    """Room for packed weights, and the tensor that holds it."""
+    """Allocate memory for packed weights: its structure, and the tensor that owns it."""
     held = torch.empty(size, dtype=dtype)
     return PackedStructure(address(held, dtype), FORMATS.index(dtype)), held

@@ -1,9 +1,9 @@
-"""Which compiled library runs: one that came with the wheel, or one built on this machine.
+"""Find the compiled library to use: one shipped with the wheel, or one built on this machine.
 
-Out: an open library and a line that says which it is, or the reason why there is none.
+Out: an open library and a line that describes it, or the reason why there is none.
 `ELMO_KERNELS` chooses: `prebuilt`, `native` or `off`; without it, prebuilt comes first. A native
-build is kept in the user's cache folder. A library is only opened if its hash is the one that was
-written when it was built, from a folder that no other user can write to.
+build is kept in the user's cache folder, which no other user can write to. It is only opened if its
+hash is the one that was written when it was built.
 """
 
 import contextlib
@@ -36,14 +36,14 @@ PREBUILT = Path(__file__).parent / "prebuilt"
 
 @dataclass(frozen=True)
 class OpenLibrary:
-    """A library, and which one it is in a few words."""
+    """An open library and a short description of it."""
 
     functions: ctypes.CDLL
     description: str
 
 
 def open_library() -> OpenLibrary:
-    """The library that fits this machine and ELMO_KERNELS; BuildError where there is none."""
+    """Open the library for this machine and ELMO_KERNELS; raise BuildError if there is none."""
     setting = os.environ.get(SETTING, "")
     if setting not in ("", "prebuilt", "native", "off"):
         raise BuildError(f"{SETTING} is {setting!r}, expected prebuilt, native or off")
@@ -59,7 +59,7 @@ def open_library() -> OpenLibrary:
 
 
 def _open_prebuilt() -> OpenLibrary | None:
-    """The best library of the wheel for this processor."""
+    """Open the wheel's best library for this processor, if there is one."""
     by_name = {path.stem: path for path in PREBUILT.glob("*.so")}
     name = platform.machine()
     if name == "x86_64":
@@ -74,22 +74,22 @@ def _open_prebuilt() -> OpenLibrary | None:
 
 
 def _open_native() -> OpenLibrary:
-    """The library in the cache, built now if it is not there or not intact."""
+    """Open the cached library, built first if it is missing or damaged."""
     for folder in _cache_folders():
         library = folder / f"kernels-{_key()}.so"
         try:
             folder.mkdir(parents=True, exist_ok=True)
             _check_owner(folder)
-            folder.chmod(0o700)  # from here on no other user can put a file there
+            folder.chmod(0o700)  # from now on no other user can write to it
             if not _is_intact(library):
                 compiler = find_compiler()
                 with exclusive(folder / "build.lock", wait=True):  # one process builds for all
                     if not _is_intact(library):
                         _build(compiler, library)
             return OpenLibrary(ctypes.CDLL(str(library)), "native build")
-        except (OSError, WriteError):  # cannot be written to, or nothing there may be executed
+        except (OSError, WriteError):  # not writable, or files in it may not be executed
             continue
-    # For this process alone; what is open stays open when its file is gone.
+    # Build for this process only; an open library stays open when its file is deleted.
     with tempfile.TemporaryDirectory() as folder_name:
         library = Path(folder_name) / "kernels.so"
         compile_native(find_compiler(), library)
@@ -108,7 +108,7 @@ def _build(compiler: list[str], library: Path) -> None:
 
 
 def _is_intact(library: Path) -> bool:
-    """Whether it is the file that was built here: a damaged library can end the process."""
+    """Whether the file is unchanged since it was built: a damaged library can crash the process."""
     with contextlib.suppress(OSError):
         _check_owner(library)
         _check_owner(_hash_path(library))
@@ -117,7 +117,7 @@ def _is_intact(library: Path) -> bool:
 
 
 def _check_owner(path: Path) -> None:
-    """Refuse what another user has put there."""
+    """Raise PermissionError if another user owns the path."""
     if path.stat().st_uid != os.geteuid():
         raise PermissionError(f"{path}: another user's")
 
@@ -131,14 +131,14 @@ def _sha256(path: Path) -> str:
 
 
 def _cache_folders() -> Iterator[Path]:
-    """Where native builds are kept, if this user has a place for them."""
+    """The folder where native builds are kept, if this user has one."""
     with contextlib.suppress(RuntimeError):  # no home folder
         home = os.environ.get("XDG_CACHE_HOME")
         yield (Path(home) if home else Path.home() / ".cache") / "elmo" / "kernels"
 
 
 def _key() -> str:
-    """What a build depends on: the sources, the flags, a named compiler and the processor."""
+    """A hash of what a build depends on: the sources, the flags, $CXX and the processor."""
     parts = [repr((FLAGS, os.environ.get("CXX"))), _describe_processor()]
     digest = hashlib.sha256("\n".join(parts).encode())
     for source in (*SOURCES, *HEADERS):
@@ -147,7 +147,7 @@ def _key() -> str:
 
 
 def _describe_processor() -> str:
-    """All that -march=native may look at: a home folder can be shared by different machines."""
+    """All that -march=native may depend on: machines of different kinds can share a home folder."""
     described = f"{platform.platform()} {platform.processor()}"
     with contextlib.suppress(OSError), open("/proc/cpuinfo", encoding="utf-8") as lines:
         names = ("model", "flags", "Features", "CPU part")

@@ -1,6 +1,6 @@
-// The recurrence of a projected, clipped LSTM layer, forwards and backwards, several directions
-// side by side. Rows (sentences) are independent: a task is a group of rows of one direction, and a
-// thread runs its whole recurrence alone, with no waiting for others between the steps.
+// The recurrence of a projected, clipped LSTM layer, forward and backward pass, with several
+// directions in parallel. Rows (sentences) are independent: a task is a group of rows of one
+// direction, and a thread runs its whole recurrence without synchronization between the steps.
 //
 // Gate columns are interleaved: every kLanes units have input, candidate, forget and output
 // gate, kLanes columns each, so that two panels of a product hold all gates of the same units and
@@ -16,7 +16,7 @@ struct Layer {
   int64_t input_dim, dim, projection_dim;
   float cell_clip, projection_clip;  // infinity: no clip
   const float *input_weight, *recurrent_weight, *bias, *projection_weight;
-  // Packed weights, and the last two's transposes for the way back.
+  // Packed weights, and the transposes of the last two for the backward pass.
   Packed input, recurrent, projection, recurrent_transposed, projection_transposed;
 
   int64_t padded_dim() const { return round_up(dim, kLanes); }
@@ -29,7 +29,7 @@ struct Layer {
   Packing projection_transposed_packing() const { return {projection_dim, dim, projection_dim}; }
 };
 
-// One direction of one layer over packed tokens. Shapes as in kernels/__init__.py; G = gates_dim(),
+// One direction of one layer over packed tokens. Shapes as in recurrence.py; G = gates_dim(),
 // Q = padded_dim().
 struct Pass {
   Layer layer;
@@ -40,7 +40,7 @@ struct Pass {
   float* from_input;      // (U, G), input product and bias
   float *hidden, *cell;   // (B, P), (B, H): the state, updated in place
   float* outputs;         // (N, P)
-  // Kept for the way back; null when only the outputs are wanted.
+  // Kept for the backward pass; null if only the outputs are needed.
   float *gates, *cells, *exposed, *previous_hidden;  // (N, G), (N, Q), (N, Q), (N, P)
   const float *initial_cell, *grad_outputs;          // (B, H), (N, P)
   float *grad_hidden, *grad_cell;                    // (B, P), (B, H): updated in place
@@ -51,13 +51,13 @@ struct Pass {
   bool is_reset(int64_t token) const { return resets != nullptr && resets[token]; }
 };
 
-// The row of a (4H, K) weight that is in interleaved column n, or -1 for a padded unit.
+// The row of a (4H, K) weight that is in an interleaved column, or -1 for a padded unit.
 static inline int64_t weight_row(const Layer& layer, int64_t column) {
   const int64_t unit = column / (4 * kLanes) * kLanes + column % kLanes;
   return unit < layer.dim ? column / kLanes % 4 * layer.dim + unit : -1;
 }
 
-// Ask for the four vectors at an address before they are needed.
+// Prefetch the four vectors at an address.
 static inline void fetch(const float* from) {
   for (int i = 0; i < 4 * kLanes; i += 16) __builtin_prefetch(from + i, 0);
 }
@@ -65,7 +65,7 @@ static inline void fetch_to_write(float* to) {
   for (int i = 0; i < 4 * kLanes; i += 16) __builtin_prefetch(to + i, 1);
 }
 
-// Cut every direction's rows into groups of about equal numbers of tokens and run them all.
+// Split every direction's rows into groups of about equal numbers of tokens and run them all.
 template <typename Way>
 static void run_groups(const Pass* passes, int64_t n_passes, int64_t n_threads) {
   struct Group {

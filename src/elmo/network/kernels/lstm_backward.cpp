@@ -1,4 +1,4 @@
-// A layer's way back through its steps.
+// The backward pass of a layer through its steps.
 #include "lstm.h"
 
 static inline Vector keep_within(Vector gradient, Vector x, float limit) {
@@ -7,7 +7,7 @@ static inline Vector keep_within(Vector gradient, Vector x, float limit) {
   return x < -bound ? zero : gradient;
 }
 
-// One group of rows on its way back: gradients of the gates before their squashing and of the
+// The backward pass of one group of rows: gradients of the gates before their activation and of the
 // projection before its clip, for every token, and of the state.
 class Backward {
  public:
@@ -47,8 +47,8 @@ class Backward {
   float* cell_row(int64_t r) const { return grad_cell_.get() + r * layer_.padded_dim(); }
   float* initial_row(int64_t r) const { return initial_cell_.get() + r * layer_.padded_dim(); }
 
-  // `distance` tokens before a token is the same sentence's token of the previous step; 0 at the
-  // first step.
+  // The token of the same sentence in the previous step is `distance` tokens earlier; `distance` is
+  // 0 at the first step.
   void step(int64_t n_running, int64_t token, int64_t distance) {
     begin_step(n_running, token, distance);
     const Operand grad_hidden =
@@ -110,7 +110,7 @@ class Backward {
   void differentiate_block(int64_t r, int64_t token, int64_t block, Vector grad_exposed,
                            float* grad_gates) {
     const int64_t at = token * layer_.gates_dim() + block * 4 * kLanes;
-    fetch(pass_.gates + at + 8 * kLanes);  // what the next panel of units will ask for
+    fetch(pass_.gates + at + 8 * kLanes);  // needed by the next panel of units
     fetch_to_write(pass_.grad_gates + at + 8 * kLanes);
     __builtin_prefetch(previous_cells_[r] + (block + 2) * kLanes);
     __builtin_prefetch(pass_.cells + token * layer_.padded_dim() + (block + 2) * kLanes);

@@ -1,4 +1,4 @@
-// A layer's way forward: weights packed, inputs multiplied, then step after step.
+// The forward pass of a layer: pack the weights, multiply the inputs, then run the steps.
 #include "lstm.h"
 
 static void pack_layer(const Layer& layer, int64_t n_threads) {
@@ -24,7 +24,7 @@ static void pack_layer(const Layer& layer, int64_t n_threads) {
               n_threads);
 }
 
-// The inverse: the packed weights to where the layer's weights are.
+// The inverse: write the packed weights to the layer's plain weights.
 static void unpack_layer(const Layer& layer, int64_t n_threads) {
   const auto gate = [&](const float* weight, int64_t column, int64_t depth) -> float* {
     const int64_t row = weight_row(layer, column);
@@ -68,7 +68,7 @@ static void multiply_inputs(const Pass& pass, int64_t first, int64_t last) {
   }
 }
 
-// One group of rows on its way through the steps, forwards.
+// The forward pass of one group of rows.
 class Forward {
  public:
   Forward(const Pass& pass, int64_t first, int64_t last)
@@ -147,7 +147,7 @@ class Forward {
       const float* inputs =
           pass_.from_input + pass_.row_of(token + r) * gates_dim + block * 4 * kLanes;
       float* cell_at = cell_row(r) + block * kLanes;
-      fetch(inputs + 4 * kLanes);  // what the next block of units will ask for
+      fetch(inputs + 4 * kLanes);  // needed by the next block of units
       const Vector input = sigmoid(load(sums) + load(inputs));
       const Vector candidate = tanh(load(sums + kLanes) + load(inputs + kLanes));
       const Vector forget = sigmoid(load(sums + 2 * kLanes) + load(inputs + 2 * kLanes));

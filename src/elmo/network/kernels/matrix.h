@@ -1,7 +1,7 @@
-// Matrix products over pre-packed weights: used by every kernel here.
+// Matrix products with pre-packed weights, used by all kernels.
 //
 // A product is rows (M, K) times weights (K, N). The weights are packed once into panels of kPanel
-// columns, so that the innermost loop reads them in one straight line; the rows stay as they are.
+// columns, so that the innermost loop reads them sequentially; the rows are not packed.
 // A tile of up to kTileRows rows times one panel is held in registers.
 #pragma once
 
@@ -20,7 +20,7 @@
 #endif
 
 #if defined(LANES)
-constexpr int kLanes = LANES;  // for tests: the other targets' layouts run on every machine
+constexpr int kLanes = LANES;  // for tests: runs the layouts of other targets on any machine
 #elif defined(__AVX512F__)
 constexpr int kLanes = 16;
 #elif defined(__AVX__)
@@ -29,7 +29,7 @@ constexpr int kLanes = 8;
 constexpr int kLanes = 4;
 #endif
 constexpr int kPanel = 2 * kLanes;
-// Two accumulators a row, two registers of weights, one of the row: 6 rows fill 16 registers.
+// Two accumulators per row, two registers of weights, one of the row: 6 rows fill 16 registers.
 #if defined(__AVX512F__) || defined(__aarch64__)
 constexpr int kTileRows = 12;
 #else
@@ -50,24 +50,24 @@ static inline void store(float* to, Vector value) { *reinterpret_cast<Unaligned*
 static inline Vector splat(float value) { return value - Vector{}; }
 
 
-// How packed weights are stored. Where the processor multiplies bfloat16, rows are rounded to it
-// too, and sums are float32. Elsewhere bfloat16 is computed with as float32, but read with half of
-// the memory's effort, which is what few rows wait for. (int8 was no faster still: it took longer
-// to take apart than to read.)
+// How packed weights are stored. If the processor multiplies bfloat16, rows are rounded to it too,
+// and sums are float32. Otherwise bfloat16 weights are converted to float32, but need half the
+// memory bandwidth, which is the bottleneck for few rows. (int8 was no faster than that: it took
+// longer to unpack than to read.)
 enum Format : int64_t { kFloat32, kBfloat16 };
 
-// One panel of a block. For bfloat16 a 32-bit lane holds two weights: where they are multiplied as
-// such, those of rows k and k + 1 of a column; elsewhere those of the left and the right column of
-// a row, so that a shift and a mask take them apart.
+// One panel of a block. For bfloat16 a 32-bit lane holds two weights: if they are multiplied as
+// such, those of rows k and k + 1 of a column; otherwise those of columns n and n + kLanes of a
+// row, so that a shift and a mask unpack them.
 struct Panel {
   const char* stored;
   Format format;
   int64_t row_bytes() const { return format == kFloat32 ? 4 * kPanel : 2 * kPanel; }
 };
 
-// The position of element (k, n) of packed weights: blocks of `block_depth` rows, in them the panels.
-// `block_depth` >= K gives whole panels one after the other. Rows come in pairs: an odd depth has
-// room for one more.
+// The layout of packed weights (K, N): blocks of `block_depth` rows, each divided into panels. With
+// `block_depth` >= K, whole panels follow each other. Rows come in pairs: an odd depth has space
+// for one more.
 struct Packing {
   int64_t depth, n_columns, block_depth;
   int64_t n_panels() const { return (n_columns + kPanel - 1) / kPanel; }
@@ -80,7 +80,7 @@ struct Packing {
   }
 };
 
-// Packed weights; mirrored in library.py. Without `stored` they are not wanted.
+// Packed weights; mirrored in library.py. If `stored` is null, they are not needed.
 struct Packed {
   char* stored;
   Format format;
@@ -104,7 +104,7 @@ static inline uint16_t round_to_bfloat16(float value) {
   return static_cast<uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
-// Store the k-th row's weight of a column of a panel.
+// Store the weight in row k of a column of a panel.
 static inline void store_weight(const Panel& panel, int64_t k, int64_t column, float value) {
   char* row = const_cast<char*>(panel.stored) + k * panel.row_bytes();
   if (panel.format == kFloat32) {
@@ -120,7 +120,7 @@ static inline void store_weight(const Panel& panel, int64_t k, int64_t column, f
 #endif
 }
 
-// The k-th row's weight of a column of a panel.
+// Load the weight in row k of a column of a panel.
 static inline float load_weight(const Panel& panel, int64_t k, int64_t column) {
   const char* row = panel.stored + k * panel.row_bytes();
   if (panel.format == kFloat32) return reinterpret_cast<const float*>(row)[column];
@@ -145,7 +145,7 @@ static inline void store_pair(const Panel& panel, int64_t k, const float weights
     return;
   }
 #if MULTIPLIES_BFLOAT16
-  // The second row's lanes between those of the first.
+  // Interleaves the second row's lanes with those of the first.
   alignas(64) static constexpr uint16_t kOrder[32] = {
       0, 16, 1, 17, 2,  18, 3,  19, 4,  20, 5,  21, 6,  22, 7,  23,
       8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31};
@@ -185,7 +185,7 @@ static inline void transpose(__m512i rows[16]) {  // 16 x 16 lanes
   }
 }
 
-// Sixteen pairs of `from`, rounded to bfloat16; those from `n_left` numbers on are zero.
+// Load sixteen pairs of floats, rounded to bfloat16; those after the first `n_left` are zero.
 static inline __m512i load_pairs(const float* from, int64_t n_left) {
   if (from == nullptr) return _mm512_setzero_si512();
   const uint32_t mask = n_left >= 32 ? ~0u : (1u << n_left) - 1;
@@ -244,7 +244,7 @@ static void pack(const Packing& packing, const Packed& packed, Column column, in
   });
 }
 
-// The inverse: write column n of packed weights to column(n)[k], unless that is null.
+// The inverse of `pack`: write column n of packed weights to column(n)[k], unless that is null.
 template <typename Column>
 static void unpack(const Packing& packing, const Packed& packed, Column column,
                    int64_t n_threads) {
@@ -297,7 +297,7 @@ static inline Pair load_weights(const char* stored, int64_t k) {
   return {(Vector)(bits << 16), (Vector)(bits & static_cast<int32_t>(0xffff0000))};
 }
 
-// What a tile's product reads and writes.
+// The operands of a tile's product.
 struct Tile {
   const float* rows;
   int64_t row_stride;
@@ -306,12 +306,12 @@ struct Tile {
   float* out;
   int64_t out_stride;
   bool adds;
-  const char* next;  // weights to fetch meanwhile, `next_step` bytes for every row of weights
+  const char* next;  // weights to prefetch meanwhile, `next_step` bytes per row of weights
   int64_t next_step;
 };
 
 // out (kRows, kPanel) = or += rows (kRows, depth) x panel (depth, kPanel).
-// Few rows leave few accumulators, so the depth is dealt out over `kWays` sets of them: the
+// Few rows need few accumulators, so the depth is distributed over `kWays` sets of them: the
 // processor needs about eight independent sums to be busy.
 template <int kRows, Format kFormat>
 static void multiply_tile(const Tile& tile) {
@@ -354,7 +354,7 @@ static void multiply_tile(const Tile& tile) {
 
 typedef void (*TileProduct)(const Tile&);
 
-// multiply_tile for 0, 1, ... kTileRows rows.
+// multiply_tile for `n_rows` rows, 1 to kTileRows.
 template <Format kFormat, int... kRows>
 static TileProduct tile_product(int64_t n_rows, std::integer_sequence<int, kRows...>) {
   static constexpr TileProduct products[] = {multiply_tile<kRows + 1, kFormat>...};
@@ -367,7 +367,7 @@ static TileProduct tile_product(int64_t n_rows) {
 
 #if MULTIPLIES_BFLOAT16
 
-// Round rows to bfloat16, two neighbors in each 32-bit lane; an odd depth is filled up with zero.
+// Round rows to bfloat16, two neighbors in each 32-bit lane; an odd depth is padded with zero.
 static void round_rows(int64_t n_rows, const float* rows, int64_t row_stride, int64_t depth,
                        uint32_t* pairs, int64_t pair_stride) {
   for (int64_t row = 0; row < n_rows; ++row, rows += row_stride, pairs += pair_stride)
@@ -375,7 +375,7 @@ static void round_rows(int64_t n_rows, const float* rows, int64_t row_stride, in
       _mm512_storeu_si512(pairs + k / 2, load_pairs(rows + k, depth - k));
 }
 
-// As multiply_tile, two rows of weights at a time.
+// Like multiply_tile, with two rows of weights at a time.
 template <int kRows>
 static void multiply_rounded_tile(const Tile& tile, const uint32_t* pairs, int64_t pair_stride) {
   constexpr int kWays = kRows == 1 ? 4 : kRows <= 3 ? 2 : 1;
@@ -422,7 +422,7 @@ static RoundedTileProduct rounded_tile_product(int64_t n_rows,
   return products[n_rows - 1];
 }
 
-// A tile's product in bfloat16; `pairs` are its rows, rounded, if that was done before.
+// A tile's product in bfloat16; `pairs` are its rounded rows, or null if not rounded yet.
 static void multiply_rounded(const Tile& tile, int64_t n_rows, const uint32_t* pairs,
                              int64_t pair_stride) {
   constexpr int64_t kPairStride = kDepth / 2 + kGap;
@@ -438,7 +438,7 @@ static void multiply_rounded(const Tile& tile, int64_t n_rows, const uint32_t* p
 
 #endif
 
-// Rows of a product, and the same rounded to pairs of bfloat16, if that was done before.
+// Rows of a product, and the same rounded to pairs of bfloat16, or null if not rounded yet.
 struct Operand {
   const float* rows;
   int64_t row_stride;
@@ -446,8 +446,8 @@ struct Operand {
   int64_t pair_stride = 0;
 };
 
-// Room for rows that several panels of the same weights are multiplied with: where the product is
-// made in bfloat16, they are rounded once for all panels.
+// A buffer for rows that are multiplied with several panels of the same weights: if the product is
+// computed in bfloat16, they are rounded once for all panels.
 class RoundedRows {
  public:
   RoundedRows(int64_t n_rows, int64_t depth, const Packed& weights)
@@ -479,8 +479,8 @@ static void expand(const Panel& panel, int64_t depth, float* weights) {
   }
 }
 
-// out (n_rows, kPanel) = or += rows (n_rows, depth) x one panel. The rows are dealt evenly to
-// tiles; meanwhile the weights that follow in memory, the next block's, are fetched.
+// out (n_rows, kPanel) = or += rows (n_rows, depth) x one panel. The rows are distributed
+// evenly over tiles; meanwhile the weights that follow in memory, the next block's, are prefetched.
 static void multiply(int64_t n_rows, const Operand& operand, Panel panel, int64_t depth, float* out,
                      int64_t out_stride, bool adds) {
   const int64_t n_tiles = (n_rows + kTileRows - 1) / kTileRows;

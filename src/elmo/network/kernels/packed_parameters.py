@@ -1,8 +1,8 @@
-"""Parameters of a module that are held packed, and unpacked when somebody asks for them.
+"""Module parameters that are held packed and unpacked on first access.
 
-In: a module and functions of its packed weights. Out: the module, whose `_parameters` give plain
-tensors at the first access to one, from then on for good. So a model that only embeds holds its
-weights once, and `state_dict`, `parameters`, `to` and training see ordinary tensors.
+In: a module's parameters, its packed weights and a function that unpacks them. Out: a `_parameters`
+dict for the module, which unpacks them for good at the first access to one. A model that only
+embeds thus holds its weights once; `state_dict`, `parameters`, `to` and training see plain tensors.
 """
 
 import threading
@@ -20,7 +20,7 @@ _lock = threading.RLock()
 
 
 class PackedParameters(dict[str, Any], Generic[Packed]):
-    """The `_parameters` of a module: None in place of those that are only there packed."""
+    """The `_parameters` of a module, with None for those that exist only packed."""
 
     def __init__(self, plain: dict[str, Any], packed: Packed, unpack: Unpack) -> None:
         super().__init__(plain)
@@ -31,16 +31,16 @@ class PackedParameters(dict[str, Any], Generic[Packed]):
 
     @property
     def requires_grad(self) -> bool:
-        """Whether any of them is to be trained."""
+        """Whether any of the parameters requires gradients."""
         return any(self._are_learning.values())
 
     def release(self, names: tuple[str, ...]) -> None:
-        """Let go of the plain tensors of these names."""
+        """Drop the plain tensors of these names."""
         for name in names:
             super().__setitem__(name, None)
 
     def fill(self) -> None:
-        """Unpack, if that has not been done."""
+        """Unpack the parameters and drop the packed weights, if that has not been done."""
         with _lock:
             if self.packed is None:
                 return
@@ -50,11 +50,11 @@ class PackedParameters(dict[str, Any], Generic[Packed]):
             del self._unpack
 
     def unpacked(self) -> dict[str, Tensor]:
-        """Plain tensors of those that are only there packed, and stay so."""
+        """Plain copies of the parameters that exist only packed; they stay packed."""
         with _lock, torch.inference_mode(False), torch.no_grad():
             return {} if self.packed is None else self._unpack()
 
-    # Names can be asked for without unpacking: torch does so whenever an attribute is set.
+    # Looking up names does not unpack: torch does it whenever an attribute is set.
 
     def __getitem__(self, name: str) -> Any:  # noqa: ANN401 - nn.Parameter or None
         if super().__getitem__(name) is None:
@@ -62,23 +62,23 @@ class PackedParameters(dict[str, Any], Generic[Packed]):
         return super().__getitem__(name)
 
     def get(self, name: str, default: Any = None) -> Any:  # noqa: ANN401
-        """As of a dict."""
+        """Like `dict.get`; unpacks the parameters if needed."""
         if super().get(name, default) is None:
             self.fill()
         return super().get(name, default)
 
     def values(self) -> Any:  # noqa: ANN401
-        """As of a dict."""
+        """Like `dict.values`; unpacks the parameters."""
         self.fill()
         return super().values()
 
     def items(self) -> Any:  # noqa: ANN401
-        """As of a dict."""
+        """Like `dict.items`; unpacks the parameters."""
         self.fill()
         return super().items()
 
     def pop(self, *arguments: Any) -> Any:  # noqa: ANN401
-        """As of a dict."""
+        """Like `dict.pop`; unpacks the parameters."""
         self.fill()
         return super().pop(*arguments)
 
@@ -91,30 +91,30 @@ class PackedParameters(dict[str, Any], Generic[Packed]):
         super().__delitem__(name)
 
     def copy(self) -> dict[str, Any]:
-        """As of a dict."""
+        """A plain dict of the unpacked parameters."""
         return dict(self.items())
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Copies and pickles are plain."""
+        """Copy and pickle as a plain dict."""
         return dict, (self.copy(),)
 
 
 def packed_of(module: object) -> Any:  # noqa: ANN401 - what the module's kernel packed
-    """The packed weights of a module that holds no others, or None."""
+    """The packed weights of a module that holds them only packed, or None."""
     found = module.__dict__.get("_parameters")
     return found.packed if isinstance(found, PackedParameters) else None
 
 
 def wants_gradients(module: object) -> bool:
-    """Whether a module that `packed_of` knows is to be trained."""
+    """Whether a module with packed weights requires gradients."""
     found = module.__dict__.get("_parameters")
     return isinstance(found, PackedParameters) and found.requires_grad
 
 
 def sorted_parameters(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
-    """The parameters of a module and its parts, sorted by their names in its `state_dict`.
+    """The parameters of a module and its submodules, sorted by their names in its `state_dict`.
 
-    Those that are only there packed stay so: plain tensors of one part are made at a time.
+    Packed parameters stay packed: plain copies are created for one submodule at a time.
     """
     places = sorted(
         (f"{prefix}.{name}" if prefix else name, name, part)
@@ -131,7 +131,7 @@ def sorted_parameters(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
 
 
 def plain_tensors(module: nn.Module) -> Iterator[Tensor]:
-    """The parameters of a module and its parts that are there as plain tensors."""
+    """The parameters of a module and its submodules that exist as plain tensors."""
     for part in module.modules():
         for tensor in dict.values(part._parameters):
             if tensor is not None:
@@ -139,7 +139,7 @@ def plain_tensors(module: nn.Module) -> Iterator[Tensor]:
 
 
 def count_numbers(module: nn.Module) -> int:
-    """How many numbers the parameters of a module and its parts have, packed or not."""
+    """The number of elements in the parameters of a module and its submodules, packed or not."""
     n_numbers = 0
     for part in module.modules():
         found = part._parameters

@@ -1,11 +1,12 @@
-"""A cache of packed weights: packed again only when the weights of a layer change.
+"""A cache of packed weights, repacked only when the weights of a layer change.
 
 In: a layer, its tensors, and a function that packs them. Out: the result, cached until the layer is
-deleted or a tensor changes. A change is seen by the tensor's address and version. Some writes raise
-no version: those of fused optimizers, so weights that require gradients are packed again after any
-step of any torch optimizer; and those through `parameter.data`, through `tensor.numpy()` and to
-tensors made in inference mode, so some numbers of each tensor are compared. A write of these kinds
-that changes none of them is not seen; call `forget_all` after it.
+deleted or a tensor changes. A change is detected by the tensor's address and version. Some writes
+do not increment the version: those of fused optimizers, so weights that require gradients are
+repacked after any step of any torch optimizer; and those through `parameter.data`, through
+`tensor.numpy()` and to tensors created in inference mode, so some values of each tensor are
+compared. A write of the latter kinds that changes none of these values is not detected; call
+`forget_all` after it.
 """
 
 import itertools
@@ -20,7 +21,7 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 
 Packed = TypeVar("Packed")
 
-N_SAMPLED = 8  # numbers of each tensor
+N_SAMPLED = 8  # values of each tensor that are compared
 
 _counter = itertools.count(1)
 _generation = 0  # changes when any weights may have changed
@@ -28,7 +29,7 @@ _optimizer_step = 0  # changes when weights that require gradients may have chan
 
 
 def forget_all() -> None:
-    """Let all weights be packed again at their next use."""
+    """Invalidate all caches, so that weights are repacked at their next use."""
     global _generation
     _generation = next(_counter)
 
@@ -58,7 +59,7 @@ class PackedWeightCache(Generic[Packed]):
         settings: object = None,
     ) -> Packed:
         """The result of `pack`, cached while tensors (on a CPU) and settings stay the same."""
-        # Without this, a frozen layer would be packed at every step of the task model above it.
+        # A frozen layer must not be repacked at every step of the task model above it.
         step = _optimizer_step if any(each.requires_grad for each in tensors) else None
         state = _generation, step, settings, _sample(tensors), *map(_describe, tensors)
         with self._lock:
@@ -70,12 +71,12 @@ class PackedWeightCache(Generic[Packed]):
 
 def _describe(tensor: Tensor) -> tuple[int, int]:
     """Values that change when a tensor is changed or replaced."""
-    # Tensors made in inference mode have no version.
+    # Tensors created in inference mode have no version.
     return tensor.data_ptr(), 0 if tensor.is_inference() else tensor._version
 
 
 def _sample(tensors: Sequence[Tensor]) -> bytes:
-    """Some numbers of each tensor, as bytes: NaN is not equal to itself."""
+    """Some values of each tensor, as bytes, because NaN is not equal to itself."""
     flat = [tensor.detach().flatten() for tensor in tensors]
     some = torch.cat([each[:: len(each) // N_SAMPLED + 1] for each in flat])
     return some.float().numpy().tobytes()

@@ -1,4 +1,4 @@
-// Threads, and the memory that each of them works in.
+// Threads, and their scratch memory.
 #pragma once
 
 #include <dlfcn.h>
@@ -18,7 +18,7 @@ static inline int64_t round_up(int64_t n, int64_t step) { return (n + step - 1) 
 // What a function of the library returns; library.py turns it into an exception.
 enum Status : int64_t { kDone, kOutOfMemory, kFailed };
 
-// Do what a C caller asked for. No exception may cross into C.
+// Run `work` for a C caller and return its status. No exception may cross into C.
 template <typename Work>
 static int64_t guarded(Work work) {
   try {
@@ -31,7 +31,7 @@ static int64_t guarded(Work work) {
   }
 }
 
-// Memory for one thread's work, zero at first, aligned to a cache line.
+// Scratch memory, initialized with zeros and aligned to a cache line.
 class Scratch {
  public:
   explicit Scratch(int64_t size)
@@ -48,8 +48,8 @@ class Scratch {
 };
 
 // Run work(number) for every number below n_tasks on up to n_threads threads. Torch's own OpenMP
-// threads are taken where they can be found: they are awake, and a second pool would compete with
-// them for the cores.
+// threads are used if they can be found: they are awake, and a second pool would compete with them
+// for the cores.
 template <typename Work>
 static void run_in_parallel(int64_t n_tasks, int64_t n_threads, Work work) {
   struct Shared {
@@ -85,7 +85,7 @@ static void run_in_parallel(int64_t n_tasks, int64_t n_threads, Work work) {
   others.reserve(n_threads - 1);
   try {
     for (int64_t i = 1; i < n_threads; ++i) others.emplace_back([&shared] { shared.run(); });
-  } catch (const std::system_error&) {  // the system has no more threads: fewer do the work
+  } catch (const std::system_error&) {  // the system has no more threads: continue with fewer
   }
   shared.run();
   for (std::thread& other : others) other.join();

@@ -1,4 +1,4 @@
-// Functions of single numbers, a vector of them at a time. Not a number stays not a number.
+// Elementwise functions of vectors. NaN stays NaN.
 #pragma once
 
 #include "matrix.h"
@@ -14,7 +14,7 @@ struct Exponential {
   Vector power, rest;
 };
 static inline Exponential split_exponential(Vector x) {
-  const Vector shift = splat(12582912.0f);  // 1.5 * 2^23: adding it rounds to a whole number
+  const Vector shift = splat(12582912.0f);  // 1.5 * 2^23: adding it rounds to an integer
   const Vector shifted = x * 1.44269504f + shift;
   const Vector whole = shifted - shift;
   const Vector rest = (x - whole * 0.693359375f) - whole * -2.12194440e-4f;  // ln 2 in two parts

@@ -1,4 +1,4 @@
-"""One layer's recurrence as the C++ side takes it: weights packed, tokens in the order of reading.
+"""The arguments of a layer's recurrence in C++: packed weights, and tokens in reading order.
 
 Shapes as in lstm.h: N tokens, B sentences, U distinct rows, D input, H cells, P projection, and
 padded for the processor's vectors: Q cells, G = 4Q interleaved gate columns.
@@ -20,7 +20,7 @@ State = tuple[Tensor, Tensor]  # hidden (B, P), cell (B, H)
 
 
 class LayerParameters(Protocol):
-    """What is asked of a layer: lstm.LstmLayer is one."""
+    """The interface of a layer that the kernels can run, such as lstm.LstmLayer."""
 
     input_weight: nn.Parameter  # (4H, D), gates in the order input, candidate, forget, output
     recurrent_weight: nn.Parameter  # (4H, P)
@@ -35,13 +35,13 @@ class LayerParameters(Protocol):
 
 
 def parameters_of(layer: LayerParameters) -> tuple[Tensor, ...]:
-    """All that the layer's numbers depend on; much quicker than `nn.Module.parameters`."""
+    """All parameters of a layer; much faster than `nn.Module.parameters`."""
     return layer.input_weight, layer.recurrent_weight, layer.bias, layer.projection_weight
 
 
 @dataclass(frozen=True)
 class Weights:
-    """A layer's numbers, gate rows in the order input, candidate, forget, output."""
+    """A layer's weights and clips, gate rows in the order input, candidate, forget, output."""
 
     input_weight: Tensor  # (4H, D)
     recurrent_weight: Tensor  # (4H, P)
@@ -52,18 +52,18 @@ class Weights:
 
     @property
     def dtype(self) -> torch.dtype:
-        """In which the weights are stored; the work is done in float32."""
+        """The dtype of the stored weights; activations are float32."""
         return self.recurrent_weight.dtype
 
     @property
     def dim(self) -> int:
-        """H."""
+        """The number of cells, H."""
         return self.projection_weight.shape[1]
 
 
 @dataclass(frozen=True)
 class PackedLayer:
-    """What the C++ side reads, and the tensors that hold it."""
+    """The C++ structure of a layer, and the tensors that own its memory."""
 
     structure: LayerStructure
     held: tuple[Tensor, ...]
@@ -71,7 +71,7 @@ class PackedLayer:
 
 @dataclass(frozen=True)
 class PackedOrder:
-    """In which order one direction reads its rows."""
+    """The order in which one direction reads its rows."""
 
     batch_sizes: Tensor  # (T,)
     n_tokens: int  # N, the sum of the batch sizes
@@ -81,7 +81,7 @@ class PackedOrder:
     def make_pass(
         self, packed: PackedLayer, rows: Tensor, n_sentences: int, **tensors: Tensor
     ) -> PassStructure:
-        """The C++ side's view of one direction; tensors are named as in lstm.h."""
+        """Build the C++ structure of one direction; tensors are named as in lstm.h."""
         return PassStructure(
             layer=packed.structure,
             n_steps=self.batch_sizes.shape[0],
@@ -104,12 +104,12 @@ WEIGHTS = ("input_weight", "recurrent_weight", "projection_weight")
 def pack_weights(
     weights: Sequence[Weights], parts: Sequence[str], dtype: torch.dtype | None = None
 ) -> list[PackedLayer]:
-    """Lay the named parts of each layer's weights out as the products read them, in `dtype`.
+    """Pack the named parts of each layer's weights for the matrix products, in `dtype`.
 
-    Without one it is the weights' own.
+    The default is the weights' own dtype.
     """
     packed = []
-    plain = []  # to live until they are packed
+    plain = []  # kept alive until they are packed
     for weight in weights:
         tensors = [
             tensor.detach().float().contiguous()
@@ -128,7 +128,7 @@ def pack_weights(
             math.inf if weight.projection_clip is None else weight.projection_clip,
             *map(address, tensors),
         )
-        held = [tensors[2]]  # the bias is read as it is
+        held = [tensors[2]]  # the bias is not packed
         sizes = (c_int64 * 5)()
         library.opened().elmo_packed_sizes(structure, sizes)
         for name, size in zip((*FORWARD_PARTS, *BACKWARD_PARTS), sizes, strict=True):
@@ -146,7 +146,7 @@ def pack_weights(
 
 
 def unpack_weights(packed: PackedLayer) -> dict[str, Tensor]:
-    """The weights by their names, as they were before they were packed for inference."""
+    """Restore the weights, by name, from a layer that was packed for inference."""
     structure = LayerStructure.from_buffer_copy(packed.structure)
     dim, projection_dim = structure.dim, structure.projection_dim
     shapes = ((4 * dim, structure.input_dim), (4 * dim, projection_dim), (projection_dim, dim))
@@ -173,5 +173,5 @@ def deinterleave(columns: Tensor, dim: int) -> Tensor:
 
 
 def pad_dim(dim: int) -> int:
-    """H filled up to whole vectors: Q."""
+    """H rounded up to whole SIMD vectors: Q."""
     return dim + -dim % library.lanes()

@@ -1,6 +1,6 @@
-// Normalizers of a softmax over many words, for one direction or two. Logits are made in blocks that
-// stay in the cache, and summed up there: they are never in memory at once. The weights are packed
-// block by block, on the way, so that they are not held twice.
+// Normalizers of a softmax over many words, for one direction or two. Logits are computed and
+// summed in blocks that stay in the cache: they are never all in memory. The weights are packed
+// block by block, so that they are not held twice.
 #include <cmath>
 #include <limits>
 
@@ -12,12 +12,12 @@ struct Softmax {
   int64_t n_rows, dim, n_words, n_directions;
   const float* rows[2];                // (n_rows, dim) each
   const float *weight, *bias;          // (n_words, dim), (n_words)
-  int64_t n_skipped;                   // of the first words, which do not count in the combined sum
+  int64_t n_skipped;                   // number of first words excluded from the combined sum
   float* log_sums;                     // (chunks, n_directions + 1, n_rows)
 };
 
-constexpr int64_t kChunkWords = 2048;        // a task
-constexpr int64_t kBlockPanels = 8;          // of words whose logits are made at once
+constexpr int64_t kChunkWords = 2048;        // words of a task
+constexpr int64_t kBlockPanels = 8;          // panels of words whose logits are computed together
 constexpr int64_t kBlockWords = kBlockPanels * kPanel;
 constexpr int64_t kBlockRows = 4 * kTileRows;
 
@@ -66,7 +66,7 @@ class ChunkSums {
       return n < n_words ? softmax_.weight + (word + n) * softmax_.dim : nullptr;
     };
     pack(packing_, as_packed(panels_.get()), column);
-    // A word that is not there has no probability.
+    // A padding word has zero probability.
     for (int64_t n = 0; n < kBlockWords; ++n)
       bias_.get()[n] = n < n_words ? softmax_.bias[word + n] : -1e30f;
   }
@@ -83,8 +83,8 @@ class ChunkSums {
     for (int64_t r = 0; r < n_rows; ++r) add_row(word, first_row + r, r);
   }
 
-  // Half of a logit's exponential serves all sums: its square is the direction's, and the product of
-  // both directions' is the combined one's. It is taken relative to the highest logit so far.
+  // The exponential of half a logit serves all sums: its square is the direction's term, and the
+  // product of both directions' is the combined term. Logits are relative to the highest so far.
   void add_row(int64_t word, int64_t row, int64_t r) {
     const int64_t n_directions = softmax_.n_directions, n_rows = softmax_.n_rows;
     float shrink[2], high[2];
@@ -125,7 +125,7 @@ class ChunkSums {
       const float* sums = sums_.get() + row;
       for (int64_t d = 0; d < n_directions; ++d)
         out[d * n_rows + row] = std::log(sums[d * n_rows]) + high[d * n_rows];
-      // It may be zero where both directions expect other words.
+      // The combined sum may be zero if the directions predict different words.
       const float least = std::max(sums[2 * n_rows], std::numeric_limits<float>::min());
       const float middle = (high[0] + high[(n_directions - 1) * n_rows]) / 2;
       out[n_directions * n_rows + row] = std::log(least) + middle;

@@ -1,4 +1,4 @@
-"""Normalizers of a softmax over many words, without gradients: logits are never in memory at once.
+"""Normalizers of a softmax over many words, without gradients, with logits computed in blocks.
 
 In: hidden rows of one or two directions (N, P) each, weight (V, P) and bias (V,). Out: the log of
 the sum of the exponentials of all logits, per direction and for the mean of both directions.
@@ -14,7 +14,7 @@ from elmo.network.kernels.library import SoftmaxStructure, address
 
 
 def log_sum_exp(rows: Sequence[Tensor], weight: Tensor, bias: Tensor, n_skipped: int = 0) -> Tensor:
-    """(directions + 1, N); the first `n_skipped` words do not count in the last, the mean's."""
+    """(directions + 1, N); the first `n_skipped` words are excluded from the last row, the mean."""
     n_rows = rows[0].shape[0]
     n_words, dim = weight.shape
     shapes = [*(tuple(hidden.shape) for hidden in rows), tuple(bias.shape)]

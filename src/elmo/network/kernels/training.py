@@ -1,8 +1,8 @@
 """The recurrence with gradients: one autograd function for all directions of a layer.
 
 In: per direction its distinct rows, weights and state. Out: per direction its outputs and final
-state. The steps run in C++ both ways; the products that sum over all tokens are torch's. Under
-torch's autocast to bfloat16 all of these products are made in it, with sums in float32.
+state. The steps of both passes run in C++; the products that sum over all tokens are torch's. Under
+torch's autocast to bfloat16, all of these products are computed in it, with sums in float32.
 Shapes as in recurrence.py.
 """
 
@@ -58,7 +58,7 @@ def train(
 
 
 class Recurrence(torch.autograd.Function):
-    """`apply(orders, clips, dtype, *tensors)` gives each direction's outputs, hidden, cell."""
+    """`apply(orders, clips, dtype, *tensors)` returns each direction's outputs, hidden, cell."""
 
     @staticmethod
     def forward(
@@ -68,7 +68,7 @@ class Recurrence(torch.autograd.Function):
         dtype: torch.dtype,
         *tensors: Tensor,
     ) -> tuple[Tensor, ...]:
-        """Run the steps, keeping what the way back needs."""
+        """Run the steps, keeping what the backward pass needs."""
         weights, directions = _split(clips, tensors)
         passes, results = [], []
         packed = pack_weights(weights, FORWARD_PARTS, dtype)
@@ -97,7 +97,7 @@ class Recurrence(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401
-        """Run the steps back, then make each weight's gradient in one product over all tokens."""
+        """Run the steps in reverse; each weight's gradient is then one product over all tokens."""
         orders: Sequence[PackedOrder] = ctx.orders
         n_given = N_TENSORS * len(orders)
         weights, directions = _split(ctx.clips, ctx.saved_tensors[:n_given])
@@ -147,7 +147,7 @@ def _gather_over_index(
     results: Sequence[dict[str, Tensor]],
     rows: Sequence[Tensor],
 ) -> None:
-    """Add the gradient of `from_input`: the sum over the tokens that read the same row."""
+    """Add `grad_from_input` to the results: the sum over the tokens that read the same row."""
     indexed = []
     for order, each, made, inputs in zip(orders, passes, results, rows, strict=True):
         if order.index is None:
@@ -176,7 +176,7 @@ def _sum_over_tokens(
     by_row = made["grad_from_input"].to(dtype) if is_indexed else by_token
     makers: list[Callable[[], Tensor]] = [
         lambda: (by_row @ interleave(weights.input_weight.to(dtype))).float(),
-        # The narrow matrix is on the left: a third faster than its transpose.
+        # The narrow matrix is on the left: a third faster than the transposed product.
         lambda: deinterleave(rows.to(dtype).T @ by_row, dim).float(),
         lambda: deinterleave(kept["previous_hidden"].to(dtype).T @ by_token, dim).float(),
         lambda: deinterleave(made["grad_from_input"].sum(0, keepdim=True), dim).flatten(),

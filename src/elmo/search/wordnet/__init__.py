@@ -1,4 +1,4 @@
 """WordNet: its database as Debian's `wordnet-base` installs it, and its example sentences.
 
-The sentences are shipped with the package; LICENSE in this folder is theirs.
+The sentences are shipped with the package; LICENSE in this folder applies to them.
 """

@@ -15,9 +15,9 @@ from elmo.files.text_files import read_raw_lines
 
 DEBIAN_FOLDER = Path("/usr/share/wordnet")
 PARTS_OF_SPEECH = {"n": "noun", "v": "verb", "a": "adj", "r": "adv"}
-SYNSET_TYPES = {"n": 1, "v": 2, "a": 3, "r": 4, "s": 5}  # s: an adjective that is like another
+SYNSET_TYPES = {"n": 1, "v": 2, "a": 3, "r": 4, "s": 5}  # s: a satellite adjective
 
-SynsetId = tuple[str, str]  # part of speech (of a file) and the place in its file
+SynsetId = tuple[str, str]  # part of speech of a data file, and offset in the file
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Synset:
 
 @dataclass(frozen=True)
 class WordNet:
-    """Senses of words, and what they mean."""
+    """The senses of words, and their synsets."""
 
     senses: Mapping[tuple[str, str], list[str]]  # keys by (lemma, part of speech), by frequency
     synsets: list[Synset]
@@ -57,7 +57,7 @@ class WordNet:
         return WordNet(senses, list(synsets.values()))
 
     def first_sense(self, lemma: str, part_of_speech: str) -> str | None:
-        """The key of a lemma's most frequent sense."""
+        """The key of a lemma's most frequent sense; None for an unknown lemma."""
         keys = self.senses.get((lemma, part_of_speech))
         return keys[0] if keys else None
 
@@ -70,19 +70,19 @@ class _Entry:
     part_of_speech: str
     kind: str
     lexicographer_file: int
-    words: list[tuple[str, int]]  # with their numbers in that file
-    head: str | None  # of a satellite: the place of the adjective that it is like
+    words: list[tuple[str, int]]  # with their lex_id in that file
+    head: str | None  # of a satellite: the offset of its head adjective
     gloss: str
 
     def synset(self, entries: Mapping[SynsetId, "_Entry"]) -> Synset:
-        """With the keys of its words."""
+        """The synset of this entry, with the sense keys of its words."""
         head = ":"
         if self.kind == "s" and self.head is not None:
             word, number = entries["a", self.head].words[0]
             head = f"{word}:{number:02}"
         kind = f"{SYNSET_TYPES[self.kind]}:{self.lexicographer_file:02}"
         keys: dict[str, str] = {}
-        for word, number in self.words:  # Earth goes before earth
+        for word, number in self.words:  # of Earth and earth, the first is kept
             keys.setdefault(word, f"{word}%{kind}:{number:02}:{head}")
         return Synset(self.part_of_speech, keys, self.gloss)
 
@@ -94,7 +94,7 @@ def _read_entries(path: Path, part_of_speech: str) -> Iterator[_Entry]:
             offset, file, kind, n_words, *rest = fields.split(" ")
             end = 2 * int(n_words, 16)
             words = [
-                # The position of the adjective is in parentheses: galore(ip).
+                # The syntactic marker of an adjective is in parentheses: galore(ip).
                 (word.partition("(")[0].lower(), int(number, 16))
                 for word, number in zip(rest[:end:2], rest[1:end:2], strict=True)
             ]
@@ -113,7 +113,7 @@ def _read_entries(path: Path, part_of_speech: str) -> Iterator[_Entry]:
 
 
 def _read_index(path: Path) -> Iterator[tuple[str, list[str]]]:
-    """Lemmas with the places of their synsets, by frequency."""
+    """Lemmas with the offsets of their synsets, most frequent first."""
     for where, line in _lines(path):
         fields = line.split()
         try:
@@ -127,7 +127,7 @@ def _read_index(path: Path) -> Iterator[tuple[str, list[str]]]:
 
 
 def _lines(path: Path) -> Iterator[tuple[str, str]]:
-    """The offset of each line, and the line; the license at the top is left out."""
+    """The location (PATH:NUMBER) of each line, and the line; the license at the top is skipped."""
     for number, line in enumerate(read_raw_lines(path), start=1):
         if not line.startswith("  "):
             yield f"{path}:{number}", line

@@ -1,4 +1,4 @@
-"""Sentences that show a word in a known sense, as the package ships them.
+"""Sentences, shipped with the package, that show a word in a known sense.
 
 In: nothing. Out: `SenseExample`s: those of WordNet's glosses, and a few of our own for five words.
 """
@@ -26,18 +26,18 @@ class SenseExample:
 
     @property
     def lemma(self) -> str:
-        """The word as dictionaries have it."""
+        """The dictionary form of the word."""
         return self.key.partition("%")[0]
 
     @property
     def word(self) -> str:
-        """The word as it is written here."""
+        """The word as it is written in the sentence."""
         return self.tokens[self.position]
 
 
 @cache
 def read_examples(path: Path = SENTENCES) -> list[SenseExample]:
-    """All examples, by their senses' keys."""
+    """Read WordNet's examples, sorted by sense key."""
     examples = []
     for number, line in enumerate(read_lines(path), start=1):
         key, _, rest = line.partition("\t")
@@ -54,7 +54,7 @@ def read_examples(path: Path = SENTENCES) -> list[SenseExample]:
 
 @cache
 def read_written(path: Path = WRITTEN) -> list[SenseExample]:
-    """Our own examples, in which the word is between asterisks."""
+    """Read our own examples, in which the word is between asterisks."""
     examples = []
     for line in read_lines(path):
         key, _, sentence = line.partition("\t")

@@ -2,7 +2,7 @@
 
 In: a file (plain, .gz, .xz) in which `#begin document` starts a document and the last column of a
 row has the mentions that begin or end there: "(3", "3)", "(3)", several of them joined directly or
-by "|". Out: `Document`s, whose clusters are sets of token spans, counted over the whole document.
+by "|". Out: `Document`s, whose clusters are sets of spans of token positions in the document.
 """
 
 import re
@@ -70,7 +70,7 @@ class Document:
 
     @property
     def genre(self) -> str | None:
-        """The genre that the name says, as in OntoNotes and GUM."""
+        """The genre in the document's name, as in OntoNotes and GUM; None if there is none."""
         found = GENRE.search(self.name)
         return None if found is None else found[1] or found[2]
 
@@ -100,8 +100,8 @@ def read_documents(path: Path, config: CorefDataConfig) -> list[Document]:
                 f"{path}:{number}: {line[:40]!r} before any document, expected a line such as "
                 "'#begin document (name)'"
             )
-        elif "\t" in line or not line.startswith("#"):  # '#end document', or a word that is a '#'
-            # Not at every white space: a word may contain one that is not a plain space.
+        elif "\t" in line or not line.startswith("#"):  # skips '#end document', not '#' with tabs
+            # Only at plain spaces: a word may contain other white space.
             fields = line.split("\t") if "\t" in line else re.split(" +", line.strip(" "))
             unfinished.add(fields, number)
     if unfinished is None:
@@ -110,7 +110,7 @@ def read_documents(path: Path, config: CorefDataConfig) -> list[Document]:
 
 
 class _Unfinished:
-    """A document while it is read."""
+    """A document while it is being read."""
 
     def __init__(self, name: str, path: Path, config: CorefDataConfig) -> None:
         self._name, self._path, self._config = name, path, config
@@ -120,7 +120,7 @@ class _Unfinished:
         self._clusters: dict[str, set[Span]] = {}
 
     def add(self, fields: Sequence[str], line: int) -> None:
-        """One more row."""
+        """Add a row."""
         column = self._config.word_column
         if column is None:
             column = CONLL_2012_WORD if len(fields) > CONLL_2012_WORD + 1 else SHORT_WORD
@@ -161,19 +161,19 @@ class _Unfinished:
             elif begun:
                 self._open.setdefault(begun, []).append((self._n_tokens - 1, line))
             elif self._open.get(ended):
-                # The innermost: a mention may contain another mention of its entity.
+                # Close the innermost: a mention may contain another mention of its entity.
                 start, _ = self._open[ended].pop()
                 self._clusters.setdefault(ended, set()).add((start, self._n_tokens))
             elif not self._config.skips_broken:
                 raise self._broken(line, f"{ended}) closes a mention, expected ({ended} before it")
 
     def end_sentence(self) -> None:
-        """A blank line."""
+        """End a sentence, at a blank line."""
         if self._sentences[-1]:
             self._sentences.append([])
 
     def finish(self) -> Document:
-        """The document of all rows."""
+        """Check that all mentions have ended, and return the document."""
         still_open = min((line for left in self._open.values() for _, line in left), default=None)
         if still_open is not None and not self._config.skips_broken:
             raise self._broken(still_open, "a mention begins here, expected its end")
@@ -195,7 +195,7 @@ class _Unfinished:
 
 
 def split_tokens(tokens: Sequence[str]) -> list[tuple[str, ...]]:
-    """Sentences of tokens: one ends after . ? ! and closing quotes and brackets."""
+    """Split tokens into sentences, after . ? ! and any closing quotes and brackets after them."""
     sentences: list[list[str]] = []
     has_ended = True
     for token in tokens:
@@ -208,7 +208,10 @@ def split_tokens(tokens: Sequence[str]) -> list[tuple[str, ...]]:
 
 
 def cut(document: Document, max_tokens: int) -> Iterator[Document]:
-    """Pieces of whole sentences and similar length; links between pieces are lost."""
+    """Split a document into pieces of whole sentences and similar length.
+
+    Links between pieces are lost.
+    """
     ends = list(accumulate(map(len, document.sentences)))
     n_pieces = -(-ends[-1] // max_tokens)
     first, start = 0, 0

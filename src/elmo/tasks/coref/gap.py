@@ -114,9 +114,9 @@ def is_mention_of(mention: Span, name: Span, tokens: Sequence[str]) -> bool:
 
 
 def score_decisions(decisions: Sequence[Decision]) -> dict[str, float]:
-    """F1 over all names, by gender, and the ratio of the two (bias), as GAP's scorer counts.
+    """F1 over all names and by gender, and the feminine/masculine ratio (bias), as in GAP's scorer.
 
-    Each name is a decision of its own, so a wrong yes lowers precision.
+    Each name is a separate decision, so a false positive lowers precision.
     """
     n_correct, n_predicted, n_gold = _count(decisions)
     feminine = f1(*_count([decision for decision in decisions if not decision.is_masculine]))

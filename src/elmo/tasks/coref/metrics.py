@@ -35,11 +35,11 @@ class Ratio:
 
 
 def muc(of: Sequence[Cluster], against: Sequence[Cluster]) -> Ratio:
-    """Links of clusters that are also links of the others (Vilain et al. 1995)."""
+    """Links in `of` that are also in `against` (Vilain et al. 1995)."""
     cluster_of = {mention: k for k, cluster in enumerate(against) for mention in cluster}
     n_kept = n_links = 0
     for cluster in of:
-        # A mention that the others lack is a part of its own; its key is no cluster number.
+        # A mention that is not in `against` is its own part; its key is not a cluster index.
         parts = {cluster_of.get(mention, (mention,)) for mention in cluster}
         n_kept += len(cluster) - len(parts)
         n_links += len(cluster) - 1
@@ -69,7 +69,7 @@ def ceaf_phi4(of: Sequence[Cluster], against: Sequence[Cluster]) -> Ratio:
 
 
 def mentions(of: Sequence[Cluster], against: Sequence[Cluster]) -> Ratio:
-    """Mentions that are also mentions of the others."""
+    """Mentions in `of` that are also in `against`."""
     here, there = frozenset().union(*of), frozenset().union(*against)
     return Ratio(len(here & there), len(here))
 
@@ -94,7 +94,7 @@ def score_clusters(documents: Sequence[Clusterings]) -> dict[str, float]:
 def precision_recall_f1(
     metric: Metric, documents: Sequence[Clusterings]
 ) -> tuple[float, float, float]:
-    """A metric over documents, in percent."""
+    """Precision, recall and F1 of a metric over all documents, in percent."""
     precision = sum((metric(predicted, gold) for gold, predicted in documents), Ratio())
     recall = sum((metric(gold, predicted) for gold, predicted in documents), Ratio())
     p, r = precision.percent, recall.percent

@@ -3,10 +3,10 @@
 The paper's model (Lee et al. 2017): every span up to a maximum width is scored as a mention, the
 best are kept, and each chooses an antecedent among those before it, or none. Two changes bound the
 memory for long documents: the first layer over [start; end; head; width] is computed for tokens and
-summed for spans, which is equal, and a bilinear scorer selects the antecedents that the
-feed-forward scorer sees (coarse to fine, Lee et al. 2018). Pairs also have the features of their
-distance, of whether their speakers are the same, and of the document's genre, where the data says
-these. Data: data.py, gap.py. Metrics: metrics.py, gap.py.
+summed for spans, which is equivalent, and a bilinear scorer selects the antecedents that the
+feed-forward scorer sees (coarse to fine, Lee et al. 2018). The features of a pair also include its
+distance, whether its speakers are the same, and the document's genre, if the data has them. Data:
+data.py, gap.py. Metrics: metrics.py, gap.py.
 Shapes: N tokens, M spans, K kept spans, A antecedents, W widest span, S width of a span's vector.
 """
 
@@ -47,7 +47,7 @@ from elmo.tasks.task import Task, TaskModel, Vocabularies
 from elmo.text.batches import batches_by_length
 from elmo.text.lines import LineFormat, split_line
 
-# Sizes of blocks that are computed at once: they bound the memory for a document of any length.
+# Block sizes, which bound the memory for a document of any length.
 TOKENS_AT_ONCE, SPANS_AT_ONCE, ROWS_AT_ONCE = 4096, 8192, 1024
 # Lower bounds of the buckets of distances, in spans, from a mention to its antecedent.
 DISTANCES = (1, 2, 3, 4, 5, 8, 16, 32, 64)
@@ -89,7 +89,7 @@ class CorefConfig(TaskConfig):
 
 @dataclass(frozen=True)
 class TokenParts:
-    """The part of each token in the vectors of spans that start, end or have their head there."""
+    """The contribution of each token to the vectors of spans, as their start, end or head."""
 
     start: Tensor  # (N, S)
     end: Tensor  # (N, S)
@@ -99,10 +99,10 @@ class TokenParts:
 
 @dataclass(frozen=True)
 class Ranking:
-    """The candidate antecedents of each kept span; the first score, 0, is of no antecedent."""
+    """The candidate antecedents of each kept span; the first score, 0, is for no antecedent."""
 
     spans: list[Span]
-    antecedents: Tensor  # (K, A): numbers of kept spans
+    antecedents: Tensor  # (K, A): indices of kept spans
     is_before: Tensor  # (K, A): false for padding
     scores: Tensor  # (K, 1 + A)
 
@@ -118,7 +118,7 @@ class KeptSpans:
 
 
 class Scorer(nn.Module):
-    """ReLU layers and one output."""
+    """A feed-forward scorer: ReLU layers and one output."""
 
     def __init__(self, dim: int, n_layers: int) -> None:
         super().__init__()
@@ -126,7 +126,7 @@ class Scorer(nn.Module):
         self.output = nn.Linear(dim, 1)
 
     def forward(self, x: Tensor, rate: float) -> Tensor:
-        """(..., S) -> (...), with this dropout of each layer."""
+        """(..., S) -> (...), with dropout `rate` after each layer."""
         for layer in self.layers:
             x = dropout(layer(x).relu(), rate, rate > 0)
         scores: Tensor = self.output(x)[..., 0]
@@ -158,12 +158,12 @@ class SpanRanker(TaskModel[Document, Clusters]):
         self.distance = nn.Embedding(len(DISTANCES), hidden)
         self.speaker = nn.Embedding(3, hidden)  # unknown, the same, another
         self.genre = nn.Embedding(1 + len(genres), hidden)  # 0: unknown
-        self.pair = Scorer(hidden, n_layers=1)  # after the sum of the pair's parts, its first layer
+        self.pair = Scorer(hidden, n_layers=1)  # its first layer is the sum in _pair_scores
         for table in (self.width, self.distance, self.speaker, self.genre):
-            nn.init.normal_(table.weight, std=0.1)  # the scale of what they are added to
+            nn.init.normal_(table.weight, std=0.1)  # the scale of the vectors they are added to
 
     def loss(self, examples: Sequence[Document]) -> Tensor:
-        """The negative log-likelihood of all gold antecedents, summed over the kept spans."""
+        """The negative log-likelihood of gold antecedents, summed over spans, mean of documents."""
         return torch.stack([self._loss(document) for document in examples]).mean()
 
     def predict(self, examples: Sequence[Document]) -> list[Clusters]:
@@ -211,7 +211,7 @@ class SpanRanker(TaskModel[Document, Clusters]):
         return Ranking(listed, *(torch.cat(tensors) for tensors in zip(*ranked, strict=True)))
 
     def _keep(self, parts: TokenParts, spans: Tensor, document: Document, rate: float) -> KeptSpans:
-        """What the scores of pairs are computed from."""
+        """The kept spans with the features that pairs are scored by."""
         vectors = self._vectors(parts, spans, rate)
         names = document.speakers or (None,) * len(parts.weight)
         numbers: dict[str | None, int] = {None: 0}
@@ -225,10 +225,10 @@ class SpanRanker(TaskModel[Document, Clusters]):
         )
 
     def _encode(self, sentences: Sequence[Sequence[str]]) -> TokenParts:
-        """Each sentence is encoded on its own, in batches of similar length."""
+        """Encode each sentence separately, in batches of similar length."""
         lengths = [len(tokens) for tokens in sentences]
         stops = list(accumulate(lengths))
-        # Little is padding: a sentence is at least half as long as the longest of its batch.
+        # Limits padding: a sentence is at least half as long as the longest of its batch.
         groups = list(batches_by_length(lengths, max_padded_tokens=TOKENS_AT_ONCE, min_ratio=0.5))
         encoded = [self._encode_batch([sentences[k] for k in group]) for group in groups]
         positions = [p for k in chain(*groups) for p in range(stops[k] - lengths[k], stops[k])]
@@ -310,7 +310,7 @@ class Coref(Task[CorefConfig, Document, Clusters]):
         return CorefConfig()
 
     def read(self, path: Path, config: CorefConfig, *, is_training: bool) -> list[Document]:
-        """Documents in columns, for training cut into pieces; or GAP (.tsv), for evaluation."""
+        """Documents in columns, split into pieces for training; or GAP (.tsv), for evaluation."""
         with needs_extra("coref"):
             import scipy  # noqa: F401  (the metrics need it: fail before training)
 
@@ -348,7 +348,7 @@ class Coref(Task[CorefConfig, Document, Clusters]):
         return example.name
 
     def vocabularies(self, examples: Sequence[Document], config: CorefConfig) -> Vocabularies:
-        """The genres of the documents, where their names say them."""
+        """The genres in the names of the documents."""
         return {"genres": sorted({example.genre for example in examples if example.genre})}
 
     def build(
@@ -360,7 +360,7 @@ class Coref(Task[CorefConfig, Document, Clusters]):
     def score(
         self, examples: Sequence[Document], predictions: Sequence[Clusters]
     ) -> dict[str, float]:
-        """MUC, B3, CEAF-phi4 and their mean; for GAP its own scores."""
+        """MUC, B3, CEAF-phi4 and their mean; for GAP, the scores of GAP's scorer."""
         pairs = list(zip(examples, predictions, strict=True))
         decisions = [each for example, found in pairs for each in decide(example, found)]
         if decisions:

@@ -1,7 +1,7 @@
-"""Spans of a document: all candidates, those that are kept, and clusters of them.
+"""Spans of a document: listing candidates, pruning them, and clustering the kept ones.
 
 In: lengths of sentences, scores of spans, or the antecedent of each span. Out: spans or their
-numbers.
+indices.
 Shapes: N tokens, M spans, W widest span.
 """
 
@@ -25,10 +25,10 @@ def list_spans(lengths: Sequence[int], max_width: int) -> Tensor:
 
 
 def prune_spans(spans: NDArray[np.int64], scores: NDArray[np.float32], n_kept: int) -> list[int]:
-    """The numbers of at most `n_kept` spans (2, M), in the order of the text (Lee et al. 2017).
+    """Indices of at most `n_kept` spans (2, M), in the order of the text (Lee et al. 2017).
 
-    Greedy: the span with the highest score first, then each next one unless it crosses (partially
-    overlaps) a kept span. Of equal scores, the earlier span is first.
+    Greedy: spans are kept in descending order of scores, unless they cross (partially overlap) a
+    kept span. Among equal scores, the earlier span is first.
     """
     starts, ends = spans.tolist()
     # The farthest end of kept spans by start, and the farthest start by end: a crossing span starts
@@ -56,7 +56,7 @@ def _crosses(
 
 
 def build_clusters(antecedents: Sequence[int | None]) -> list[list[int]]:
-    """Clusters of spans from the antecedent of each; those of one span are left out."""
+    """Clusters of spans from the antecedent of each; clusters of one span are left out."""
     cluster_of: list[list[int]] = []
     for number, antecedent in enumerate(antecedents):
         cluster = [] if antecedent is None else cluster_of[antecedent]

@@ -21,7 +21,7 @@ COLUMNS = (
     ("premise", "hypothesis", "label"),
 )
 LABELS = tuple(label for _, _, label in COLUMNS)
-NO_GOLD_LABELS = ("-", "-1")  # as SNLI writes it, and the `datasets` library
+NO_GOLD_LABELS = ("-", "-1")  # as in SNLI, and in the `datasets` library
 # SICK is one file; this column has the split of each pair.
 SET_COLUMN, TRAINING_SET, DEV_SET = "SemEval_set", "TRAIN", "TRIAL"
 
@@ -37,7 +37,7 @@ class SentencePair:
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """The columns of a pair that are read."""
+    """The columns that are read for a pair."""
 
     line: int
     premise: str
@@ -47,7 +47,7 @@ class _Row:
 
 
 def read_pairs(path: Path, *, is_training: bool) -> list[SentencePair]:
-    """All pairs; of SICK's one file, its training or its development pairs."""
+    """All pairs of a file; of SICK's single file, the training or the development pairs."""
     rows = list(_read_json(path) if ".jsonl" in path.suffixes else _read_table(path))
     if len({row.set_name for row in rows} - {None}) > 1:
         wanted = TRAINING_SET if is_training else DEV_SET
@@ -65,7 +65,7 @@ def make_pair(
     label: str | None = None,
     lines: LineFormat = "sentences",
 ) -> SentencePair:
-    """Two sentences, raw or as tokens, as an example."""
+    """An example of two sentences, raw or tokenized."""
     sides = [
         tuple(text.split() if lines == "tokens" else tokenize(text).tokens)
         for text in (premise, hypothesis)
@@ -87,7 +87,7 @@ def _make_pair(row: _Row, path: Path) -> SentencePair | None:
 def _read_table(path: Path) -> Iterator[_Row]:
     header: list[str] = []
     positions: list[int] = []
-    # Raw lines: the last columns of SNLI, the labels of single annotators, may be empty.
+    # Raw lines: the last columns of SNLI, the labels of individual annotators, may be empty.
     for number, line in enumerate(read_raw_lines(path), start=1):
         fields = [field.strip() for field in line.split("\t")]
         if not header:

@@ -61,7 +61,7 @@ class NliConfig(TaskConfig):
 
 
 class Esim(Classifier[SentencePair]):
-    """Enhanced sequential inference."""
+    """The enhanced sequential inference model."""
 
     def __init__(self, tokens: TokenVectors, labels: Sequence[str], config: NliModelConfig) -> None:
         super().__init__(tokens, labels)
@@ -96,11 +96,11 @@ class Esim(Classifier[SentencePair]):
         """The encoded tokens of sentences, (B, T, D), and their mask."""
         batch = self.tokens.read(sentences)
         hidden = self.encoder(self.tokens(batch), batch.lengths)
-        # ELMo at the output is part of what the sentences attend to each other with.
+        # The attention between the sentences includes ELMo at the output.
         return self.tokens.add_at_output(hidden, batch), batch.mask
 
     def _compose(self, own: Tensor, other: Tensor, mask: Tensor) -> Tensor:
-        """One vector of a sentence and of what its tokens attended to in the other, (B, 2 D)."""
+        """Combine a sentence with what it attended to in the other, and pool to (B, 2 D)."""
         compared = torch.cat([own, other, own - other, own * other], dim=-1)
         x = variational_dropout(relu(self.reduce(compared)), self._dropout, self.training)
         composed = self.inference(x, mask.sum(1))

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-# In place of minus infinity, whose differences are not numbers.
+# Instead of minus infinity, whose differences are NaN.
 IMPOSSIBLE = -1e4
 
 
@@ -46,7 +46,7 @@ def transition_constraints(
 
 
 class CRF(nn.Module):
-    """Learned transition scores under constraints."""
+    """A CRF with learned transition scores under constraints."""
 
     def __init__(self, constraints: Transitions) -> None:
         super().__init__()
@@ -54,7 +54,7 @@ class CRF(nn.Module):
         self.first = nn.Parameter(torch.empty(n_labels).uniform_(-0.1, 0.1))
         self.last = nn.Parameter(torch.empty(n_labels).uniform_(-0.1, 0.1))
         self.following = nn.Parameter(torch.empty(n_labels, n_labels).uniform_(-0.1, 0.1))
-        # The labels determine the constraints, so they are not saved.
+        # Constraints are not saved, as the labels determine them.
         self.register_buffer("_first", constraints.first, persistent=False)
         self.register_buffer("_last", constraints.last, persistent=False)
         self.register_buffer("_following", constraints.following, persistent=False)
@@ -92,7 +92,7 @@ def score_paths(
 
 
 def log_partition(scores: Tensor, lengths: Tensor, transitions: Transitions) -> Tensor:
-    """The log of the summed exponentials of all sequences' scores, (B,) (forward algorithm)."""
+    """The log-sum-exp of the scores of all label sequences, (B,) (forward algorithm)."""
     total = transitions.first + scores[:, 0]  # (B, K)
     for position in range(1, scores.shape[1]):
         arriving = total[:, :, None] + transitions.following  # (B, K, K)

@@ -99,7 +99,7 @@ def _build_lstm(input_dim: int, dim: int) -> nn.LSTM:
 
 
 def _initialize(lstm: nn.LSTM) -> None:
-    """Orthogonal recurrent weights, and a forget gate bias of 1."""
+    """Orthogonal recurrent weights, Xavier input weights, and a forget gate bias of 1."""
     for name, parameter in lstm.named_parameters():
         if name.startswith("weight_hh"):
             for gate in parameter.data.chunk(4):

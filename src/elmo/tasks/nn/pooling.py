@@ -7,7 +7,7 @@ weights that sum to one.
 import torch
 from torch import Tensor
 
-# In place of minus infinity; representable in half precision.
+# Instead of minus infinity; representable in half precision.
 LOWEST = -1e4
 
 

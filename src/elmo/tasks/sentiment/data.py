@@ -17,14 +17,14 @@ from elmo.settings import PositiveInt, checked
 from elmo.text.tokenizer import tokenize
 
 _PIECE = re.compile(r"[()]|[^\s()]+")
-# How treebanks write brackets that are not structure.
+# Escapes of literal brackets in treebanks.
 UNESCAPED = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{", "-RCB-": "}"}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 @checked
 class SentimentDataConfig:
-    """The parts of a tree that are training examples."""
+    """The parts of a tree that are used as training examples."""
 
     has_phrases: Annotated[bool, "train on the phrases of a tree too, not only on the sentence"] = (
         True
@@ -55,7 +55,7 @@ class Phrase:
 def read_labeled(
     path: Path, config: SentimentDataConfig, *, is_training: bool
 ) -> list[LabeledText]:
-    """Whole sentences; for training then the distinct phrases of trees."""
+    """Whole sentences; for training, followed by the distinct phrases of trees."""
     phrases: dict[tuple[tuple[str, ...], str], LabeledText] = {}
     sentences: list[LabeledText] = []
     for number, line in enumerate(read_lines(path), start=1):

@@ -1,8 +1,8 @@
 """Sentence classification: the biattentive classification network (BCN) of McCann et al. (2017).
 
 As in the paper's SST-5 model: a biLSTM encodes the sentence, the sentence attends to itself, a
-second biLSTM integrates both, four poolings give one vector, and batch-normalized maxout layers
-classify it.
+second biLSTM integrates both, four kinds of pooling produce one vector, and batch-normalized maxout
+layers classify it.
 Data: data.py. Metric: accuracy.
 Shapes: B sentences, T tokens, D width, K classes.
 """
@@ -79,10 +79,10 @@ class Maxout(nn.Module):
 
 
 class RowNorm(nn.BatchNorm1d):
-    """Batch normalization that can be trained from any batch and evaluated after any step.
+    """Batch normalization that can be trained on any batch and evaluated after any step.
 
-    Running averages start from the first batch: torch's start at a variance of one, of which they
-    keep a part for a hundred steps. A single row, which has no variance, is normalized by them.
+    Running averages start from the first batch: torch's start at a variance of one, which distorts
+    them for a hundred steps. A single row, which has no variance, is normalized by them.
     """
 
     def forward(self, x: Tensor) -> Tensor:
@@ -119,7 +119,7 @@ class BiattentiveClassifier(Classifier[LabeledText]):
         batch = self.tokens.read([example.tokens for example in examples])
         mask = batch.mask
         x = dropout(relu(self.reduce(self.tokens(batch))), self._config.dropout, self.training)
-        # ELMo at the output is part of what the sentence attends to itself with.
+        # The self-attention includes ELMo at the output.
         encoded = self.tokens.add_at_output(self.encoder(x, batch.lengths), batch)  # (B, T, D)
         affinity = encoded @ encoded.transpose(1, 2)  # (B, T, T)
         attended = masked_softmax(affinity, mask[:, None, :].expand_as(affinity)) @ encoded

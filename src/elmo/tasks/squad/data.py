@@ -59,7 +59,7 @@ class Context:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """An example."""
+    """An example: a question about a paragraph."""
 
     text: str
     tokens: tuple[str, ...]
@@ -144,7 +144,7 @@ def _read_question(
 ) -> Question:
     text = _get(entry, "question", str, where)
     tokens = read_question_text(text, limits.question_tokens, where)
-    # Questions to be answered need not have the key.
+    # Questions for prediction need not have the key.
     answers = [] if entry.get("answers") is None else _get(entry, "answers", list, where)
     texts = tuple(_get(answer, "text", str, f"{where}.answers") for answer in answers)
     question_id = entry.get("id")

@@ -122,7 +122,7 @@ class BiDAF(TaskModel[Question, Answer]):
         return cross_entropy(start, targets[:, 0]) + cross_entropy(end, targets[:, 1])
 
     def predict(self, examples: Sequence[Question]) -> list[Answer]:
-        """The most probable span up to the longest answer."""
+        """The most probable span of at most `data.answer_tokens` tokens."""
         start, end = (scores.log_softmax(-1) for scores in self._score(examples))
         answers = []
         for example, (first, last) in zip(
@@ -226,7 +226,7 @@ class Squad(Task[SquadConfig, Question, Answer]):
         return example.context.text
 
     def vocabularies(self, examples: Sequence[Question], config: SquadConfig) -> Vocabularies:
-        """None."""
+        """Empty: the model needs no vocabularies."""
         return {}
 
     def build(self, config: SquadConfig, tokens: TokenVectors, vocabularies: Vocabularies) -> BiDAF:
@@ -271,7 +271,7 @@ def build_task(name: str) -> Squad:
 
 
 def best_spans(start: Tensor, end: Tensor, max_tokens: int) -> list[tuple[int, int]]:
-    """The first and last token with the highest sum of scores (B, T), for each row."""
+    """The span with the highest sum of scores (B, T) for each row: its first and last token."""
     n_rows, n_tokens = start.shape
     sums = start.new_full((n_rows, n_tokens, min(max_tokens, n_tokens)), -torch.inf)  # (B, T, W)
     for width in range(sums.shape[2]):

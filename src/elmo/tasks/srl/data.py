@@ -33,7 +33,7 @@ class Proposition:
 def read_propositions(
     path: Path, word_column: int, first_column: int, n_last_columns: int
 ) -> Iterator[Proposition]:
-    """The propositions of a file; the first and last columns are not of predicates."""
+    """The propositions of a file; its first and last columns do not belong to predicates."""
     for everything in read_columns(path, "columns"):
         rows = [row for row in everything if row.fields[0] not in _DOCUMENT_LINES]
         if not rows:

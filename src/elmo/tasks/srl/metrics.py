@@ -21,7 +21,7 @@ CONTINUATION = "C-"
 def read_arguments(labels: Sequence[str]) -> list[Argument]:
     """The arguments of a predicate, ordered by start."""
     arguments: list[Argument] = []
-    last: dict[str, int] = {}  # role -> number of its last argument
+    last: dict[str, int] = {}  # role -> index of its last argument
     for start, stop, kind in read_spans(labels):
         role = kind.removeprefix(CONTINUATION)
         if kind != role and role in last:

@@ -148,7 +148,7 @@ class RoleLabeler(TaskModel[Proposition, Roles]):
         return answers
 
     def _encode(self, examples: Sequence[Proposition]) -> tuple[_SentenceVectors, list[int]]:
-        """Each distinct sentence once, and the number of each example's sentence."""
+        """Vectors of the distinct sentences, and the index of each example's sentence."""
         numbers: dict[tuple[str, ...], int] = {}
         sentence_ids = [numbers.setdefault(e.tokens, len(numbers)) for e in examples]
         batch = self.tokens.read(list(numbers))
@@ -208,7 +208,7 @@ class SemanticRoles(Task[SrlConfig, Proposition, Roles]):
         line_format: LineFormat = "paragraphs",
         config: SrlConfig | None = None,
     ) -> Iterator[Proposition]:
-        """The sentences of each line; after an optional tab their predicates."""
+        """The sentences of each line; their predicates may follow after a tab."""
         for number, line in enumerate(lines, start=1):
             text, _, listed = line.partition("\t")
             sentences = [tuple(sentence.tokens) for sentence in split_line(text, line_format)]
@@ -242,7 +242,7 @@ class SemanticRoles(Task[SrlConfig, Proposition, Roles]):
     def score(
         self, examples: Sequence[Proposition], predictions: Sequence[Roles]
     ) -> dict[str, float]:
-        """F1 of the arguments of given predicates, and F1 of the predicates that would be found."""
+        """F1 of the arguments of given predicates, and F1 of the predicates found by the model."""
         gold = [example.labels or () for example in examples]
         labels = [
             prediction.labels[example.predicate or 0]

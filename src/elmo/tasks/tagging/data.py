@@ -99,7 +99,7 @@ def read_columns(path: Path, file_format: ColumnFormat | None = None) -> Iterato
 
 
 def get_field(row: Row, column: int | None, path: Path) -> str:
-    """The value of a row in a column, counted from 0; absent: the last column."""
+    """The value of a row in a column, counted from 0; None: the last column."""
     n_fields = len(row.fields)
     if column is None and n_fields < 2:
         raise DataError(f"{path}:{row.line}: 1 column, expected at least a word and its label")

@@ -44,18 +44,18 @@ class TaggingModelConfig:
 class TaggingConfig(TaskConfig):
     """All settings."""
 
-    # All of the file: the words of a test text may be rarer than any limit.
+    # Read the whole file: the words of a test text may be rarer than any limit.
     words: WordsConfig | None = field(default_factory=lambda: WordsConfig(max_words=None))
     chars: CharsConfig | None = field(default_factory=CharsConfig)
     elmo: ElmoConfig | None = field(default_factory=lambda: ElmoConfig(penalty=0.1, dropout=0.0))
-    # Averages had the better dev F1 in three of four runs (docs/decisions.md).
+    # Averaged weights had the better dev F1 in three of four runs (docs/decisions.md).
     train: TrainConfig = field(default_factory=lambda: TrainConfig(ema_decay=0.999))
     data: TaggingDataConfig = field(default_factory=TaggingDataConfig)
     model: TaggingModelConfig = field(default_factory=TaggingModelConfig)
 
 
 class Tagger(TaskModel[TaggedSentence, list[str]]):
-    """biLSTM-CRF."""
+    """A biLSTM with a CRF or softmax output layer."""
 
     def __init__(self, tokens: TokenVectors, labels: Sequence[str], config: TaggingConfig) -> None:
         super().__init__(tokens)
@@ -73,7 +73,7 @@ class Tagger(TaskModel[TaggedSentence, list[str]]):
             self.crf = CRF(transition_constraints(labels, may_follow))
 
     def loss(self, examples: Sequence[TaggedSentence]) -> Tensor:
-        """The mean over sentences with a CRF, over tokens with a softmax."""
+        """The mean loss, over sentences with a CRF, over tokens with a softmax."""
         scores, lengths = self._score([example.tokens for example in examples])
         label_ids = torch.zeros(scores.shape[:2], dtype=torch.int64, device=scores.device)
         mask = torch.zeros_like(label_ids, dtype=torch.bool)
@@ -86,7 +86,7 @@ class Tagger(TaskModel[TaggedSentence, list[str]]):
         return -self.crf.log_likelihood(scores, label_ids, lengths).mean()
 
     def loss_counts(self, examples: Sequence[TaggedSentence]) -> list[int]:
-        """Sentences with the CRF, tokens with the softmax."""
+        """The number of sentences with a CRF, of tokens with a softmax."""
         n_tokens = sum(len(example.tokens) for example in examples)
         return [n_tokens if self.crf is None else len(examples)]
 
@@ -111,7 +111,7 @@ class Tagger(TaskModel[TaggedSentence, list[str]]):
         return self.scores(self.tokens.add_at_output(hidden, batch)), batch.lengths
 
     def _network_labels(self, example: TaggedSentence) -> Sequence[str]:
-        """The labels that the network learns: BIOES where they are of spans."""
+        """The labels that the network learns; labels of spans are in BIOES."""
         assert example.labels is not None
         if not self._has_spans:
             return example.labels
@@ -162,7 +162,7 @@ class Tagging(Task[TaggingConfig, TaggedSentence, list[str]]):
     def vocabularies(
         self, examples: Sequence[TaggedSentence], config: TaggingConfig
     ) -> Vocabularies:
-        """The labels; of spans, all four prefixes of each kind."""
+        """The labels; for spans, O and all four prefixes of each kind."""
         if not config.data.has_spans:
             return {"labels": sorted({label for e in examples for label in e.labels or ()})}
         kinds = sorted({kind for e in examples for *_, kind in read_spans(e.labels or ())})
@@ -187,7 +187,7 @@ class Tagging(Task[TaggingConfig, TaggedSentence, list[str]]):
         return "".join(f"{token}\t{label}\n" for token, label in pairs)
 
     def to_mapping(self, example: TaggedSentence, prediction: list[str]) -> dict[str, Any]:
-        """Tokens, labels, and spans where labels are of spans."""
+        """Tokens, labels, and for labels of spans also the spans."""
         mapping: dict[str, Any] = {"tokens": list(example.tokens), "labels": prediction}
         if self.metric == "f1":
             mapping["spans"] = [
@@ -198,5 +198,5 @@ class Tagging(Task[TaggingConfig, TaggedSentence, list[str]]):
 
 
 def build_task(name: str) -> Tagging:
-    """The task of that name."""
+    """The task with this name."""
     return Tagging(name)

@@ -1,4 +1,4 @@
-"""A corpus split into chunks: each is a number of complete lines of one file and becomes one shard.
+"""Split a corpus into chunks of complete lines of one file, each of which becomes one shard.
 
 In: a folder or a file, of text (.txt, .gz, .xz), FASTA or Parquet. Out: `Chunk`s, which can be read
 again and are identified by the hash of their text. The same text is always split in the same way,
@@ -29,10 +29,10 @@ from elmo.files.text_files import (
 )
 from elmo.text.lines import LineFormat, line_format_of, split_line
 
-# One line in so many is tokenized to estimate the number of tokens of a chunk.
+# One in this many lines is tokenized to estimate the number of tokens of a chunk.
 SAMPLED_LINE = 16
 
-NamedFile = tuple[str, StoragePath]  # the name in its corpus
+NamedFile = tuple[str, StoragePath]  # the name in the corpus, and the path
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -68,7 +68,7 @@ def split_corpus(
     chunk_bytes: int,
     split_files: SplitFiles | None = None,
 ) -> list[Chunk]:
-    """All chunks, sorted by file name. The whole corpus is read, so unreadable files are found.
+    """All chunks, sorted by file name; reads the whole corpus, so unreadable files are found early.
 
     A chunk has about `chunk_bytes` of text, unless a single line has more. `split_files` lets other
     workers split the files.
@@ -83,7 +83,7 @@ def split_corpus(
 
 
 def split_locally(split: SplitFile, files: Sequence[NamedFile]) -> Iterator[list[Chunk]]:
-    """Split files with the cores of this machine."""
+    """Split files in parallel on this machine."""
     n_bytes = sum(path.filesystem.size(path.path) or 0 for _, path in files)
     n_workers = min(os.cpu_count() or 1, len(files), 1 + n_bytes // (16 * BLOCK_CHARACTERS))
     is_local = all(path.is_local for _, path in files)
@@ -146,7 +146,7 @@ def split_file(
 
 
 def read_chunk(chunk: Chunk, fields: Fields) -> list[Record]:
-    """The lines of a chunk; a DataError if the file has changed since it was split."""
+    """The lines of a chunk; raises DataError if the file has changed since it was split."""
     found = _read(StoragePath.of(chunk.address), fields, chunk.first_line, chunk.first_byte)
     records = [record for record, _ in islice(found, chunk.n_lines)]
     if _sha256(records) != chunk.sha256:
@@ -184,7 +184,7 @@ def _chunk(
 def _count(lines: Sequence[str], line_format: LineFormat) -> tuple[int, int]:
     """The number of sentences, and an estimate of the number of tokens."""
     written = [line for line in lines if line.strip()]  # in many texts every second line is blank
-    # Sentences of a paragraph are known only by splitting it: a fiftieth of the time to embed it.
+    # Paragraphs must be split to count sentences, which takes a fiftieth of the time to embed them.
     is_counted = line_format == "paragraphs"
     some = written if is_counted else written[::SAMPLED_LINE]
     sentences = [sentence for line in some for sentence in split_line(line, line_format)]
@@ -202,7 +202,7 @@ def _sha256(records: Sequence[Record]) -> str:
 def _read(
     path: StoragePath, fields: Fields, first_line: int = 0, first_byte: int = 0
 ) -> Iterator[tuple[Record, int]]:
-    """Lines, rows or sequences and their sizes in bytes, from one on."""
+    """Lines, rows or sequences and their sizes in bytes, starting at `first_line`."""
     if path.name.endswith(PARQUET):
         rows = read_parquet(path, fields, first_line)
         return ((record, len(record.text.encode()) + 1) for record in rows)
@@ -214,7 +214,7 @@ def _read(
 
 @contextmanager
 def _open_text(path: StoragePath, first_byte: int) -> Iterator[BinaryIO]:
-    """Decompressed text from a byte on; compressed text is read from its start."""
+    """Open decompressed text at a byte offset; compressed text is read from its start."""
     with decompressed(path.filesystem.open(path.path, "rb"), path.name) as file:
         file.seek(first_byte)
         yield file

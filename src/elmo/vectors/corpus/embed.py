@@ -36,9 +36,9 @@ from elmo.vectors.embed import Precision
 
 # Large enough to be read fast, small enough that a killed worker loses little.
 SHARD_BYTES = 128 * 2**20
-# English text with its spaces; only the sizes of shards depend on this.
+# Of English text, with spaces; only the sizes of shards depend on this.
 BYTES_PER_TOKEN = 5
-# Of a row without its vectors, compressed.
+# Compressed size of a row without its vectors.
 ROW_BYTES = 8
 LOG_SECONDS = 60.0
 
@@ -73,9 +73,9 @@ def embed_corpus(
 ) -> CorpusCounts:
     """Write the vectors of every sentence of a corpus.
 
-    Corpus and output are paths, or URLs that fsspec opens. `column` is the text of Parquet files.
-    Shards have a column `id` if there are ids: those of `id_column`, or those of FASTA files, of
-    which `id_field` is one of the `|` fields.
+    Corpus and output are paths, or URLs that fsspec opens. `column` has the text of Parquet files.
+    Shards have a column `id` if there are ids: those of `id_column`, or those of FASTA files, where
+    `id_field` selects one of the fields that `|` separates.
     """
     source, target = StoragePath.of(corpus), StoragePath.of(out)
     check_separate(source, target)
@@ -104,7 +104,7 @@ def embed_corpus(
 
 
 def _row_bytes(elmo: Elmo, layers: str, dtype: Precision) -> int:
-    """The bytes of a token in a shard."""
+    """The size of a token in a shard, in bytes."""
     n_numbers = len(layer_weights(layers, elmo.n_layers)) * elmo.output_dim
     return n_numbers * (2 if dtype == "float16" else 4) + ROW_BYTES
 
@@ -118,7 +118,7 @@ def _write(job: EmbedJob, chunks: Sequence[Chunk], row_bytes: int, workers: Work
     with _ProgressLog(new) as progress, closing(workers.write(job, chunks)) as written:
         for shard in written:
             if shard.name not in finished:
-                # Found intact by a second worker if the first was killed after it had written it.
+                # Not new to a second worker if the first was killed after it had written the shard.
                 shard = replace(shard, is_new=True)
                 progress.update(shard)
             elif shard.is_new:
@@ -146,7 +146,7 @@ def _absolute(path: str | Path) -> str:
 def _check_size(
     target: StoragePath, chunks: Sequence[Chunk], finished: Collection[str], row_bytes: int
 ) -> None:
-    """Log how much will be written, and refuse it if the disk is too small."""
+    """Log how much will be written; raise a DataError if the disk has less free space."""
     all_tokens = sum(chunk.estimated_tokens for chunk in chunks)
     new_tokens = sum(chunk.estimated_tokens for chunk in chunks if chunk.shard_name not in finished)
     log.info(
@@ -194,7 +194,7 @@ class _ProgressLog:
         self._n_tokens += self._estimates[shard.name]
         self._bar.update(self._estimates[shard.name])
         now = time.monotonic()
-        # Shards without a token give no speed.
+        # Without tokens there is no speed to report.
         if self._bar.disable and self._n_tokens and now - self._logged_at >= LOG_SECONDS:
             self._logged_at = now
             speed = self._n_tokens / (now - self._started_at)

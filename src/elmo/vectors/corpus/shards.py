@@ -1,8 +1,8 @@
-"""Parquet shards of an embedded corpus: written, recognized and checked.
+"""Write, identify and check the Parquet shards of an embedded corpus.
 
-In: chunks of a corpus, and an `EmbedJob`. Out: one shard per chunk, written atomically. What a
-shard was made from is recorded in its own metadata, so that no second file can disagree with it;
-its pages have checksums.
+In: chunks of a corpus, and an `EmbedJob`. Out: one shard per chunk, written atomically. The
+text, model and settings of a shard are recorded in its own metadata, so that no second file can
+disagree with it; its pages have checksums.
 """
 
 import json
@@ -31,20 +31,20 @@ from elmo.vectors.corpus.chunks import Chunk, read_chunk
 from elmo.vectors.embed import Precision, embed_entries, make_entry, no_vectors
 from elmo.vectors.files import ParquetFile, completed
 
-RECORD = "elmo"  # the name of the metadata
+RECORD = "elmo"  # the metadata key
 FORMAT = 2
-LOCK = ".lock"  # hidden, so that readers of the shards leave it out
+LOCK = ".lock"  # hidden, so that readers of the shards skip it
 N_READERS = 16
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class EmbedJob:
-    """What is written for every chunk, where, and by which model."""
+    """The settings of a run: the output folder, the model, and how text is read and embedded."""
 
     out: str
     model: str
     options: str | None
-    alignment: Mapping[int, str]  # files of matrices by layer
+    alignment: Mapping[int, str]  # files of alignment matrices, by layer
     model_sha256: str  # the model's path may differ between machines
     lines: LineFormat
     layers: str
@@ -56,7 +56,7 @@ class EmbedJob:
         return StoragePath.of(self.out).child(chunk.shard_name)
 
     def record(self, chunk: Chunk) -> dict[str, Any]:
-        """What a chunk's shard records that it was made from."""
+        """The text, model and settings that a chunk's shard records in its metadata."""
         identity = ("name", "number", "first_line", "n_lines", "first_sentence", "sha256")
         return {
             "format": FORMAT,
@@ -76,17 +76,17 @@ class Shard:
     n_sentences: int
     n_tokens: int
     n_truncated: int  # words that are longer than the model reads
-    is_new: bool  # written now, or found intact
+    is_new: bool  # written by this run, not found intact
 
 
 class ShardWriter:
-    """Writes shards; loads its model when the first one has to be written."""
+    """Writes shards; loads the model when the first shard has to be written."""
 
     def __init__(self, job: EmbedJob) -> None:
         self._job = job
 
     def write(self, chunk: Chunk) -> Shard:
-        """The shard of a chunk: written now unless an intact one exists."""
+        """Write the shard of a chunk unless an intact one exists."""
         path = self._job.shard_path(chunk)
         found = read_record(path)
         is_ours = found is not None and is_record_of(found, self._job.record(chunk))
@@ -150,12 +150,12 @@ def read_record(path: StoragePath) -> dict[str, Any] | None:
 
 
 def is_record_of(found: dict[str, Any], expected: dict[str, Any]) -> bool:
-    """Whether a shard was made from the expected text, by the expected model and settings."""
+    """Whether a shard was built from the expected text, with the expected model and settings."""
     return all(found.get(name) == value for name, value in expected.items())
 
 
 def check_separate(corpus: StoragePath, out: StoragePath) -> None:
-    """Refuse an output that is a file, or that would be read as part of the corpus."""
+    """Raise a ConfigError if the output is a file, or is inside the corpus or around it."""
     if corpus.contains(out) or out.contains(corpus):
         raise ConfigError(
             f"{out.address}: inside the corpus or around it; expected a separate folder, because "
@@ -167,7 +167,7 @@ def check_separate(corpus: StoragePath, out: StoragePath) -> None:
 
 @contextmanager
 def exclusive_output(out: StoragePath) -> Iterator[None]:
-    """Keep other runs out of the output folder. There is no lock for remote storage."""
+    """Lock the output folder against other runs; remote storage is not locked."""
     if not out.is_local:
         yield
         return
@@ -182,7 +182,7 @@ def exclusive_output(out: StoragePath) -> Iterator[None]:
         try:
             yield
         finally:
-            recover(folder)  # what killed workers left
+            recover(folder)  # remove what killed workers left
             if set(os.listdir(folder)) - before == {LOCK}:  # nothing was written
                 (folder / LOCK).unlink()
                 if not before:
@@ -190,15 +190,15 @@ def exclusive_output(out: StoragePath) -> Iterator[None]:
 
 
 def find_finished(out: StoragePath, chunks: Sequence[Chunk], job: EmbedJob) -> set[str]:
-    """The names of the shards that exist, by their records; workers check their content.
+    """The names of the complete shards, according to their metadata; workers check their content.
 
-    A shard of another corpus, model or other settings is refused.
+    Raises ConfigError for a shard of another corpus, model or other settings.
     """
     by_name = {chunk.shard_name: chunk for chunk in chunks}
     files = out.files() if out.filesystem.isdir(out.path) else {}
     found = {name: path for name, path in files.items() if name.endswith(".parquet")}
     finished = set()
-    # Remote storage takes a moment for each file.
+    # In parallel, because of the latency of remote storage.
     with ThreadPoolExecutor(N_READERS) as readers:
         for name, record in zip(found, readers.map(read_record, found.values()), strict=True):
             if name not in by_name:
@@ -229,7 +229,7 @@ def _short(value: object) -> str:
 
 
 def _is_intact(path: StoragePath, n_rows: int) -> bool:
-    """Read a whole shard and compare the checksums of its pages."""
+    """Whether a shard can be read to its end, with correct checksums, and has all rows."""
     import pyarrow as pa
     from pyarrow import parquet
 
@@ -253,7 +253,7 @@ def _as_shard(chunk: Chunk, record: dict[str, Any], *, is_new: bool) -> Shard:
 
 @contextmanager
 def _atomic_write(path: StoragePath) -> Iterator[Path]:
-    """A local path to write a shard to, which becomes `path` when it is complete."""
+    """Yield a local path to write a shard to, which is moved to `path` when it is complete."""
     folder, _, name = path.path.rpartition("/")
     try:
         if path.is_local:

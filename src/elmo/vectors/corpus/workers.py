@@ -1,8 +1,8 @@
 """The workers that write the shards of a corpus: processes of this machine, or a Ray cluster.
 
-In: an `EmbedJob` and chunks of a corpus. Out: shards, in the order in which they are finished; the
-same ones from any workers. With Ray, a row of a dataset is a file or a chunk, and actors that load
-the model once write the shards. Ray decides where rows run and repeats those of a worker that died.
+In: an `EmbedJob` and chunks of a corpus. Out: shards, in the order of completion; all workers
+write the same ones. With Ray, a row of a dataset is a file or a chunk, and actors that load the
+model once write the shards. Ray schedules the rows and retries those of a worker that died.
 """
 
 import json
@@ -36,21 +36,24 @@ class Workers(Protocol):
         """The chunks of each file, in any order."""
 
     def write(self, job: EmbedJob, chunks: Sequence[Chunk]) -> ShardGenerator:
-        """Write the shard of each chunk unless an intact one exists; closing it stops the work."""
+        """Write the shard of each chunk unless an intact one exists.
+
+        Closing the generator stops the work.
+        """
 
 
 class LocalWorkers:
-    """Processes of this machine, which share torch's threads evenly."""
+    """Processes on this machine, which share torch's threads evenly."""
 
     def __init__(self, n_workers: int = 1) -> None:
         self.n_workers = n_workers
 
     def split(self, split: SplitFile, files: Sequence[NamedFile]) -> Iterator[list[Chunk]]:
-        """Split with all cores: the model does not run yet."""
+        """Split files with all cores, because the model does not run yet."""
         return split_locally(split, files)
 
     def write(self, job: EmbedJob, chunks: Sequence[Chunk]) -> ShardGenerator:
-        """Write shards; a single worker is this process."""
+        """Write shards; a single worker runs in this process."""
         n_workers = min(self.n_workers, len(chunks))
         if n_workers == 1:
             yield from map(ShardWriter(job).write, chunks)
@@ -71,7 +74,7 @@ class LocalWorkers:
                     "a worker process was killed, perhaps for lack of memory; run the same command "
                     "with fewer workers to resume"
                 ) from error
-            except BaseException:  # such as Ctrl-C: nobody waits for the shards
+            except BaseException:  # such as Ctrl-C: the other shards are no longer needed
                 running.close()
                 raise
 
@@ -80,7 +83,7 @@ class RayWorkers:
     """Workers of a Ray cluster, one core each."""
 
     def __init__(self, address: str | None = None, n_workers: int | None = None) -> None:
-        """Use the cluster at `address`, or start one here; by default as many as it has cores.
+        """Use the cluster at `address`, or start a local one; by default, one worker per core.
 
         A program that has called `ray.init` uses the cluster that it is connected to.
         """
@@ -134,7 +137,7 @@ _writer: ShardWriter | None = None  # of this process, if it is a worker
 
 def _start_worker(job: EmbedJob, n_threads: int, stopped: Connection) -> None:
     global _writer
-    # Ctrl-C reaches all processes of a terminal: a worker ends without a message.
+    # Ctrl-C reaches all processes of a terminal: workers exit without a message.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     threading.Thread(target=_end_with_parent, args=(stopped,), daemon=True).start()
     torch.set_num_threads(n_threads)
@@ -142,7 +145,7 @@ def _start_worker(job: EmbedJob, n_threads: int, stopped: Connection) -> None:
 
 
 def _end_with_parent(stopped: Connection) -> None:
-    """End in the middle of a shard; the parent removes what was written, or the next run does."""
+    """Exit when the parent closes the pipe or dies; it or the next run removes a partial shard."""
     stopped.poll(None)
     os._exit(1)
 
@@ -153,7 +156,7 @@ def _write(chunk: Chunk) -> Shard:
 
 
 class _ShardActor:
-    """A worker of the cluster."""
+    """A Ray actor that writes shards."""
 
     def __init__(self, job: EmbedJob) -> None:
         torch.set_num_threads(1)
@@ -166,12 +169,12 @@ class _ShardActor:
 
 
 def _one_per_block(data: Any, rows: list[Row]) -> Any:  # noqa: ANN401 - Ray's
-    """A block is what Ray assigns and, if its worker dies, assigns again."""
+    """A dataset with one row per block, the unit that Ray schedules and retries."""
     return data.from_items(rows, override_num_blocks=len(rows))
 
 
 def _answer(work: Callable[[], object]) -> Row:
-    """An error that the user can fix is a result: repeating the work would not help."""
+    """Return an error that the user can fix as a result, because a retry would not help."""
     try:
         return {"result": json.dumps(work()), "error": ""}
     except ElmoError as error:
@@ -204,7 +207,7 @@ def _start_ray(address: str | None, n_workers: int | None) -> None:
 
 
 def check_reachable(address: str) -> None:
-    """Check that HOST:PORT or ray://HOST:PORT accepts connections: Ray tries for minutes."""
+    """Check that HOST:PORT or ray://HOST:PORT accepts connections; Ray would try for minutes."""
     host, _, port = address.rpartition("://")[2].rpartition(":")
     try:
         socket.create_connection((host, int(port)), timeout=10).close()
