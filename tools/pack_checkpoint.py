@@ -5,10 +5,10 @@
 
 A run of many hours may have to move to another machine, and its checkpoint takes fourteen bytes per
 weight. A packed one resumes the same run at the same step and position in the text, but not bit for
-bit: weights are rounded to 127 levels per row, moving averages restart from the weights, Muon's
-momentum and AdamW's first moment of the output words restart from zero, and the second moment of an
-output word is reduced to its mean. Averages are not stored in place of the weights: they lag behind
-the weights, so the run would be set back.
+bit: weights are rounded to 127 levels per row and the recurrent state to bfloat16, moving averages
+restart from the weights, Muon's momentum and AdamW's first moment of the output words restart from
+zero, and the second moment of an output word is reduced to its mean. Averages are not stored in
+place of the weights: they lag behind the weights, so the run would be set back.
 In: the folder of a run. Out: a `.safetensors.xz` file, or such a folder.
 """
 

@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 
 import h5py
 import numpy as np
@@ -17,6 +18,8 @@ from elmo.inference.occurrence import Occurrence
 from elmo.inference.results import Scored, ScoredSentence
 from elmo.inference.scoring import combine, predict
 from elmo.models.model_folder import Model
+from elmo.network.bilm import BiLM
+from elmo.network.config import tiny
 from elmo.network.softmax import build_head
 from elmo.pretraining.batches import InputOutputEncoder
 from elmo.pretraining.perplexity import measure
@@ -277,10 +280,12 @@ def test_nothing_to_score_is_no_error(scoring):
 def test_a_model_of_one_direction_is_combined_with_nothing(tiny_options):
     tiny_options["bidirectional"] = False
     model = with_head(build_bilm(tiny_options, random_weights(tiny_options, seed=1)))
-    sentence = model.score(["I took a bow ."])[0].sentences[0]
+    scored = model.score("I took a bow .")
+    sentence = scored.sentences[0]
     assert set(sentence.log_probs) == {"forward", "combined"}
-    with pytest.raises(ConfigError, match="'backward', expected forward or combined"):
-        sentence.surprisal("backward")
+    for measured in (sentence.surprisal, scored.log_prob, scored.perplexity):
+        with pytest.raises(ConfigError, match="'backward', expected forward or combined"):
+            measured("backward")
     found = model.substitutes("I took a bow .", 3, k=5)
     by_forward = sorted(found, key=lambda word: -word.log_probs["forward"])
     assert [word.word for word in found] == [word.word for word in by_forward]
@@ -289,6 +294,14 @@ def test_a_model_of_one_direction_is_combined_with_nothing(tiny_options):
 def test_a_model_without_a_head_says_so(elmo):
     with pytest.raises(CheckpointError, match="no softmax"):
         elmo.score("I took a bow.")
+
+
+def test_a_model_without_lstm_layers_cannot_score():
+    shape = tiny()
+    bilm = BiLM(replace(shape, lstm=replace(shape.lstm, n_layers=0)))
+    head = build_head("full", len(VOCABULARY), shape.lstm.projection_dim)
+    with pytest.raises(CheckpointError, match="no LSTM layers"):
+        Elmo(Model(bilm, head, VOCABULARY)).score("I took a bow.")
 
 
 def test_any_number_of_sentences_is_scored_in_order(scoring):

@@ -49,6 +49,9 @@ def test_broken_data_is_named(folder, tmp_path):
     (folder / "bow" / "test.data.txt").write_text("9\ta bow\n" * 4)
     with pytest.raises(DataError, match=r"test.data.txt:1: .*expected position<TAB>sentence"):
         read_sentences(folder / "bow", "test")
+    (folder / "bow" / "test.data.txt").write_text("\n\n" + "9\ta bow\n" * 4)
+    with pytest.raises(DataError, match=r"test.data.txt:3: "):
+        read_sentences(folder / "bow", "test")
     (folder / "bow" / "test.gold.txt").write_text("0\n")
     with pytest.raises(DataError, match="4 sentences and 1 labels"):
         read_sentences(folder / "bow", "test")

@@ -73,6 +73,13 @@ def test_a_broken_line_is_named(tmp_path, row, message):
         read_pairs(write(tmp_path, "a", [PAIRS[0], row]))
 
 
+def test_blank_lines_count_in_line_numbers(tmp_path):
+    path = write(tmp_path, "a", [PAIRS[0], "bow\tN\t1\tthe bow\ta bow\tF"])
+    path.write_text(path.read_text().replace("\n", "\n\n", 1))
+    with pytest.raises(DataError, match=r"a.data.txt:3: "):
+        read_pairs(path)
+
+
 def test_labels_must_match_the_pairs(tmp_path):
     path = write(tmp_path, "a", PAIRS)
     (tmp_path / "a.gold.txt").write_text("T\n")

@@ -200,3 +200,13 @@ def test_gradients_of_indexing_are_the_same_every_time_at_two_threads():
         torch.set_num_threads(1)
     assert len(found) == 1
     assert not torch.are_deterministic_algorithms_enabled()
+
+
+def test_reproducible_restores_how_torch_treats_other_operations():
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    try:
+        with reproducible(CPU):
+            pass
+        assert torch.is_deterministic_algorithms_warn_only_enabled()
+    finally:
+        torch.use_deterministic_algorithms(False)

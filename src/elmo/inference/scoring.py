@@ -214,6 +214,8 @@ class Scorer:
                 "this model has no softmax; expected one to predict words; load it with "
                 "softmax=... and vocabulary=..."
             )
+        if model.bilm.config.lstm.n_layers == 0:
+            raise CheckpointError("this model has no LSTM layers; expected some to predict words")
         self._embedder = embedder
         self._head = model.head
         self._vocabulary = model.vocabulary

@@ -79,16 +79,16 @@ def read_words(folder: Path) -> list[str]:
 def read_sentences(folder: Path, part: str) -> list[ClassifiedSentence]:
     """The training or test sentences of a word."""
     path = folder / f"{part}.data.txt"
-    lines = [line for line in read_lines(path) if line]
+    lines = [(f"{path}:{k}", line) for k, line in enumerate(read_lines(path), start=1) if line]
     labels = [line.strip() for line in read_lines(folder / f"{part}.gold.txt") if line]
     if not lines or len(lines) != len(labels):
         raise DataError(f"{path}: {len(lines)} sentences and {len(labels)} labels, expected equal")
     sentences = []
-    for number, (line, label) in enumerate(zip(lines, labels, strict=True), start=1):
+    for (where, line), label in zip(lines, labels, strict=True):
         position, _, text = line.partition("\t")
         tokens = tuple(text.split())
         if not position.isdecimal() or int(position) >= len(tokens):
-            raise DataError(f"{path}:{number}: {line[:40]!r}, expected position<TAB>sentence")
+            raise DataError(f"{where}: {line[:40]!r}, expected position<TAB>sentence")
         sentences.append(ClassifiedSentence(tokens, int(position), label))
     return sentences
 

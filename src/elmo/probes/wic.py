@@ -62,13 +62,12 @@ def read_pairs(path: Path) -> list[WordPair]:
     if not path.name.endswith(DATA):
         raise DataError(f"{path}: expected a file such as train{DATA}, with train{GOLD} beside it")
     gold_path = path.with_name(path.name.removesuffix(DATA) + GOLD)
-    lines = [line for line in read_lines(path) if line]
+    lines = [(f"{path}:{k}", line) for k, line in enumerate(read_lines(path), start=1) if line]
     labels = [line for line in read_lines(gold_path) if line]
     if not lines or len(lines) != len(labels):
         raise DataError(f"{gold_path}: {len(labels)} labels, expected one for {len(lines)} pairs")
     return [
-        _read_pair(line, label, f"{path}:{number}")
-        for number, (line, label) in enumerate(zip(lines, labels, strict=True), start=1)
+        _read_pair(line, label, where) for (where, line), label in zip(lines, labels, strict=True)
     ]
 
 

@@ -354,6 +354,7 @@ def reproducible(device: torch.device) -> Iterator[None]:
     other devices nothing is guaranteed: some operations have no deterministic variant.
     """
     was_deterministic = torch.are_deterministic_algorithms_enabled()
+    did_warn_only = torch.is_deterministic_algorithms_warn_only_enabled()
     was_filled = deterministic.fill_uninitialized_memory  # type: ignore[attr-defined]
     if device.type == "cpu":
         torch.use_deterministic_algorithms(True, warn_only=True)
@@ -361,7 +362,7 @@ def reproducible(device: torch.device) -> Iterator[None]:
     try:
         yield
     finally:
-        torch.use_deterministic_algorithms(was_deterministic)
+        torch.use_deterministic_algorithms(was_deterministic, warn_only=did_warn_only)
         deterministic.fill_uninitialized_memory = was_filled  # type: ignore[attr-defined]
 
 

@@ -231,11 +231,13 @@ def _check(layer: LayerParameters, rows: Tensor, state: State, order: PackedOrde
         if tensor.shape != shape:
             raise ValueError(f"{name} has shape {tuple(tensor.shape)}, expected {shape}")
     sizes = order.batch_sizes.tolist()
-    falls = all(n_later <= n for n, n_later in pairwise(sizes))
-    if not falls or (sizes and not 0 < sizes[-1] <= sizes[0] <= n_sentences):
-        raise ValueError(f"batch sizes are {sizes[:3]}..., expected {n_sentences} or less, falling")
+    is_descending = all(n_later <= n for n, n_later in pairwise(sizes))
+    if not is_descending or (sizes and not 0 < sizes[-1] <= sizes[0] <= n_sentences):
+        raise ValueError(
+            f"batch sizes are {sizes[:3]}..., expected {n_sentences} or less, in descending order"
+        )
     if order.index is not None and n_tokens:
         lowest, highest = (int(bound) for bound in order.index.aminmax())
         if lowest < 0 or highest >= n_rows:
-            raise IndexError(f"rows {lowest}..{highest} are asked for, expected 0..{n_rows - 1}")
+            raise IndexError(f"rows {lowest}..{highest} are read, expected 0..{n_rows - 1}")
     return order
