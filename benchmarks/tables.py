@@ -553,7 +553,7 @@ def scaling_estimate() -> str:
         *(f"on {n_cores:,} cores" for n_cores in (10, 100, 1000)),
         f"at {DOLLARS_PER_CORE_HOUR} $ a core-hour (your price may differ)",
         "shards: number, bytes",
-        "time of a unit",
+        "time of a chunk",
         "written, MB/s: 10 / 100 / 1,000 cores",
     ]
     return table(*map(list, zip(names, *columns, strict=True)))

@@ -1,4 +1,4 @@
-"""What many tests need: one tiny model (D = 8, 2 layers), ten lines of text, the golden files."""
+"""Shared fixtures: one tiny model (D = 8, 2 layers), ten lines of text, the golden files."""
 
 import copy
 import os
@@ -73,7 +73,7 @@ def why_absent(tool: str) -> str | None:
 
 
 def pytest_runtest_setup(item):
-    """Tests that need a tool are skipped without it, except under CI on Linux, where they fail."""
+    """Skip tests that need a missing tool, except under CI on Linux, where they fail."""
     for marker in item.iter_markers("needs"):
         reason = why_absent(*marker.args)
         if reason is not None:

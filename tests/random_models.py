@@ -40,7 +40,7 @@ def options(draw):
         },
         "lstm": {
             "dim": draw(st.integers(1, 9)),
-            # As wide as the filters: then there is no projection of the token vectors.
+            # If it is the number of filters, the token vectors are not projected.
             "projection_dim": draw(st.just(n_filters) | st.integers(1, 7)),
             "n_layers": draw(st.integers(1, 3)),
             "cell_clip": draw(clips),
@@ -96,7 +96,7 @@ def hdf5_bytes(weights):
 
 
 def write_files(folder, options, weights):
-    """The two official files in a folder; gives the path of the weights."""
+    """Write the two official files into a folder; return the path of the weights."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "options.json").write_text(json.dumps(options), encoding="utf-8")
     (folder / "weights.hdf5").write_bytes(hdf5_bytes(weights).getvalue())

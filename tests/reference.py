@@ -107,7 +107,7 @@ def _padded(inside, max_characters):
 
 
 def _highest_window(characters, kernel, bias, activation):
-    """Every window of the characters times the kernel (width, dim, n); the highest, activated."""
+    """The maximum over all windows of the product with the kernel (width, dim, n), activated."""
     width = len(kernel)
     scores = [
         np.einsum("wd,wdn->n", characters[start : start + width], kernel) + bias

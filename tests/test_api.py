@@ -241,7 +241,7 @@ def test_a_stream_gives_what_embed_gives(elmo, corpus):
 
 
 def test_windows_change_no_vector(corpus, tiny_weights):
-    """More text than a window holds, for a model made wide enough that this is little text."""
+    """The text exceeds a window; the model is so wide that a short text suffices."""
     wide = {**TINY_OPTIONS, "lstm": {**TINY_OPTIONS["lstm"], "projection_dim": 2048, "dim": 1}}
     elmo = Elmo(Model(build_bilm(wide, random_weights(wide))))
     bytes_per_token = 3 * 2 * 2048 * 4
@@ -255,7 +255,7 @@ def test_windows_change_no_vector(corpus, tiny_weights):
 
 
 def test_pooling_never_counts_padding(elmo):
-    """In one batch with a long sentence, a short one is padded far; its zeros would show."""
+    """A short sentence is padded to the length of a long one; pooled zeros would show."""
     [short, _] = elmo.embed_tokens([["bow"], ["x"] * 50])
     vectors = short.vectors()
     assert (vectors < 0).any(), "a maximum with padding would be zero there"

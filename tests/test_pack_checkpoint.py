@@ -1,4 +1,4 @@
-"""A packed checkpoint: the run goes on where it was, from nearly the same weights."""
+"""A packed checkpoint: the run resumes at the same step, from nearly the same weights."""
 
 import pytest
 import torch

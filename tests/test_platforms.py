@@ -3,8 +3,8 @@
 import subprocess
 import sys
 
-# What Windows lacks: Unix modules, and symbols of the running program. The libraries are imported
-# before, as they have code of their own for Windows.
+# Hide what Windows lacks: Unix modules, and symbols of the running program. The libraries are
+# imported before that, because they have their own code for Windows.
 WITHOUT_UNIX = """
 import ctypes, importlib, os, pkgutil, sys
 

@@ -66,7 +66,7 @@ def test_workers_of_a_data_loader_embed(model, method):
     for number, vectors in enumerate(loader):
         np.testing.assert_array_equal(vectors, model.embed(TEXT).vectors(number % 3))
     is_shared = [parameter.is_shared() for parameter in model.bilm.parameters()]
-    assert all(is_shared) or method == "fork"  # spawned workers have the same memory
+    assert all(is_shared) or method == "fork"  # spawned workers share the weights' memory
 
 
 @pytest.mark.slow
@@ -94,7 +94,7 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
 def test_a_forked_child_embeds_and_does_not_hang(official):
-    """With OpenMP's two threads; without care the child waits for them for ever."""
+    """Run with two OpenMP threads, for which the child must not wait forever."""
     environment = {**os.environ, "OMP_NUM_THREADS": "2"}
     call = [sys.executable, "-c", FORKED, str(official)]
     assert subprocess.run(call, env=environment, timeout=300).returncode == 0

@@ -1,4 +1,4 @@
-"""What semantic versioning covers. A change of it is a diff of public_api.txt, made on purpose:
+"""The public API, which semantic versioning covers. After an intended change, update the snapshot:
 
 python tests/test_public_api.py
 """
@@ -30,7 +30,7 @@ PACKAGES = (
     "elmo.vectors",
     "elmo.vectors.corpus",
 )
-# Each adapter is a module of its own; not all of their libraries can be imported here.
+# Adapters are parsed instead of imported, because not all of their libraries are installed.
 ADAPTERS = Path(elmo.__file__).parent / "adapters"
 
 
@@ -48,7 +48,7 @@ def public_names() -> Iterator[str]:
 
 
 def members(called: str, thing: object) -> Iterator[str]:
-    """A name, and those of its methods and fields if it is a class."""
+    """Yield a name and, if it is a class, those of its methods and fields."""
     yield f"{called}{arguments(thing) if inspect.isfunction(thing) else ''}"
     if not inspect.isclass(thing) or issubclass(thing, Exception):
         return
@@ -79,7 +79,7 @@ def command_line() -> Iterator[str]:
 
 
 def parameters(command: click.Command, context: click.Context, called: str) -> Iterator[str]:
-    """Those of a command, and of the commands in it."""
+    """Yield the parameters of a command and of its subcommands."""
     for parameter in command.params:
         shown = (parameter.metavar or parameter.name.upper(),)
         names = parameter.opts if isinstance(parameter, click.Option) else shown

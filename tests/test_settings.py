@@ -1,4 +1,4 @@
-"""Settings: presets, what is refused and how it is told, and the way there and back."""
+"""Settings: presets, errors and their messages, and round trips."""
 
 import json
 from dataclasses import dataclass, field
@@ -50,7 +50,7 @@ def n_parameters(config):
 
 
 def test_original_has_exactly_the_released_number_of_parameters():
-    """What the released file holds: 261 characters; ours for "no character" is not learned."""
+    """The released file has 261 character vectors; our vector of "no character" is not learned."""
     assert n_parameters(original()) == 93_600_848
 
 

@@ -1,4 +1,4 @@
-"""AllenNLP's names: its ids, shapes and carried state; and where it is installed, its numbers."""
+"""The AllenNLP-compatible API: ids, shapes, carried state and, if it is installed, its vectors."""
 
 import inspect
 import io
@@ -96,7 +96,7 @@ def test_the_first_call_gives_the_mean_of_our_layers(files, corpus):
 
 
 def test_state_is_carried_from_call_to_call_as_there(files, corpus, tiny_options, tiny_weights):
-    """Against the plain reference, which keeps one state for each place of a batch."""
+    """Compare with the plain reference, which keeps one state per batch position."""
     module, embedder = Elmo(*files, 1, dropout=0), ElmoEmbedder(*files)
     states = {}
     for batch in (corpus[:2], corpus[2:5], corpus[5:6], corpus[:2]):

@@ -1,4 +1,4 @@
-"""Scripts that import AllenNLP run unedited; each is written as a published project uses it."""
+"""Scripts that import AllenNLP run unchanged; each follows the usage of a published project."""
 
 import json
 import subprocess
@@ -14,7 +14,7 @@ from tests.random_models import write_files
 
 PROTEINS = {"P1": "MKTAYIAK", "P2": "MALLHS"}
 
-# The old and the new names of one model.
+# Import paths of old and new AllenNLP versions, for one model.
 NAMES = """
 import sys
 from allennlp.commands.elmo import ElmoEmbedder
@@ -116,7 +116,7 @@ json.dump({name: found[:, 0].tolist() for name, found in chosen.items()}, open(o
 
 @pytest.fixture
 def run_script(tmp_path, tiny_weights):
-    """Write the files of a model, then run a script in their folder; gives what it prints."""
+    """Write a model's files; return a function that runs a script there and returns its output."""
     write_files(tmp_path, TINY_OPTIONS, tiny_weights)
 
     def run(script, *arguments):
@@ -141,7 +141,7 @@ def test_a_script_as_of_seqvec_writes_residues_by_id(run_script, tmp_path):
     run_script(SEQVEC, ".", "proteins.fasta", "out.h5")
     elmo = Elmo.load(tmp_path / "weights.hdf5")
     sentences = [list("MKT"), *sorted(map(list, PROTEINS.values()), key=len)]
-    # The state of the first row is that of the sequence before; the second row starts anew.
+    # The first row continues from the previous sequence's state; the second row starts fresh.
     first = elmo.embed_tokens(sentences[:2], state="carry", batch_size=1)[1]
     second = elmo.embed_tokens([sentences[2]])[0]
     with h5py.File(tmp_path / "out.h5") as file:

@@ -1,4 +1,4 @@
-"""flair's own ways with the embeddings: vectors, saving, a tagger that trains."""
+"""The flair embeddings: token vectors, saving, and training a tagger."""
 
 import numpy as np
 import pytest

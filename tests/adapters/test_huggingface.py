@@ -1,4 +1,4 @@
-"""Folders and repositories of Hugging Face; nothing here reaches for the network."""
+"""Hugging Face folders and repositories, without network access."""
 
 import shutil
 from pathlib import Path
@@ -49,7 +49,7 @@ def test_the_card_has_metadata_and_keeps_its_text(elmo, tmp_path):
     assert card.data.pipeline_tag == "feature-extraction"
     assert "elmo" in card.data.tags
     assert "CNN over bytes" in card.text
-    # A card that somebody has written stays as it is, there and back.
+    # A user-written card survives saving and loading unchanged.
     own = "---\nlicense: mit\n---\n\n# Ours\n"
     HubElmo(elmo, card=own).save_pretrained(tmp_path / "own")
     loaded = HubElmo.from_pretrained(str(tmp_path / "own"))
@@ -58,7 +58,7 @@ def test_the_card_has_metadata_and_keeps_its_text(elmo, tmp_path):
 
 
 class LocalHub:
-    """The two calls by which the mixin uploads, to a folder."""
+    """A stand-in for `HfApi` with the two calls of the mixin's upload, which copies to a folder."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -85,7 +85,7 @@ def test_pushing_uploads_the_model_with_its_card(elmo, tmp_path, monkeypatch):
 
 
 def test_a_repository_is_read_from_the_local_cache(elmo, tmp_path):
-    """A cache as huggingface_hub lays it out, so that nothing is fetched."""
+    """Lay out a cache as huggingface_hub does, so that nothing is downloaded."""
     repository = tmp_path / "cache" / "models--me--elmo"
     (repository / "refs").mkdir(parents=True)
     (repository / "refs" / "main").write_text("c0ffee")

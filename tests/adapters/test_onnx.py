@@ -1,4 +1,4 @@
-"""The exported graph gives the same layers in onnxruntime, for batches of any size."""
+"""The exported graph returns the same layers in onnxruntime, for batches of any size."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""sentence-transformers' own ways with the module: encode, save, load, train."""
+"""The sentence-transformers module: encoding, saving, loading, training."""
 
 import numpy as np
 import pytest
@@ -46,7 +46,7 @@ def test_a_saved_model_is_loaded_with_its_mix(model, tmp_path):
         model[0].layer.mixes[0].weights += torch.tensor([1.0, -2.0, 0.5])
     before = model.encode(TEXTS)
     model.save(str(tmp_path / "saved"))
-    # The module's class is not sentence-transformers' own, so it asks for trust.
+    # The module's class is not part of sentence-transformers, which therefore requires trust.
     loaded = SentenceTransformer(
         str(tmp_path / "saved"), trust_remote_code=True, local_files_only=True
     )

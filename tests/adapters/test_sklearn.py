@@ -1,4 +1,4 @@
-"""scikit-learn's own ways with the transformers: pipelines, clones, search, persistence."""
+"""The scikit-learn transformers: pipelines, clones, grid search, persistence."""
 
 import json
 import pickle

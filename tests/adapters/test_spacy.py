@@ -1,4 +1,4 @@
-"""spaCy's own ways with the component: pipelines, vectors, serialization, training."""
+"""The spaCy component: pipelines, vectors, serialization, training."""
 
 import numpy as np
 import pytest

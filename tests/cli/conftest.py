@@ -25,7 +25,7 @@ def run(capsys, monkeypatch):
 
 @pytest.fixture
 def refused(run):
-    """Run `elmo`, see it refuse with one line and exit code 2, and give that line."""
+    """Run `elmo`, check that it fails with one line and exit code 2, and return that line."""
 
     def refused(*arguments, stdin=b""):
         result = run(*arguments, stdin=stdin)

@@ -1,8 +1,8 @@
-"""Disks that become full while `elmo` runs: a small tmpfs where one can be mounted, else a limit on
-the size of each file that is written.
+"""Disks that fill up while `elmo` runs: a small tmpfs if one can be mounted, else a limit on the
+size of each written file.
 
-As a program: run commands in one process, with as much of the disk free as given, and write what
-became of each run. A crash is its exit code.
+As a program: run commands in one process, each with a given amount of free space, and print their
+results. A crash shows as the exit code of the program.
 """
 
 import contextlib
@@ -33,10 +33,11 @@ class SmallDisk:
     def runs(
         self, commands: Sequence[tuple[Sequence[object], Sequence[float | None]]]
     ) -> list[Any]:
-        """Run commands of `elmo`, each with free space for these shares of what it needs.
+        """Run each `elmo` command once per share, with that share of the needed space free.
 
-        None is space for all: it needs what it wrote then, or else what the command before needed.
-        Of each run of each command: its exit code, its messages, the hash of each file after it.
+        None is unlimited space. The needed space is what such a run of the command wrote or, before
+        the first one, what the previous command needed. Returns, for each run of each command, its
+        exit code, its messages, and the hash of each file after it.
         """
         words = [[list(map(str, arguments)), shares] for arguments, shares in commands]
         program = [sys.executable, "-m", "tests.cli.small_disks", str(self.folder)]
@@ -52,7 +53,7 @@ class SmallDisk:
         return json.loads(done.stdout)
 
     def leave(self, n_bytes: int | None) -> None:
-        """Leave so many bytes free; None: all."""
+        """Leave `n_bytes` free, or all space if None."""
         if not self.is_mounted:
             limit = resource.RLIM_INFINITY if n_bytes is None else n_bytes
             resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
@@ -66,12 +67,12 @@ class SmallDisk:
                 os.posix_fallocate(file.fileno(), 0, max(1, n_filled))
 
     def size(self) -> int:
-        """The bytes of all files, or of the largest if that is what is limited."""
+        """The total size of all files, or the largest one if the size of files is limited."""
         sizes = [path.stat().st_size for path in self.folder.rglob("*") if path.is_file()]
         return sum(sizes) if self.is_mounted else max(sizes, default=0)
 
     def hashes(self) -> dict[str, str]:
-        """The hash of each file, hidden ones too; folders are empty."""
+        """The hash of each file, including hidden ones; an empty string for each folder."""
         return {
             str(path.relative_to(self.folder)): ""
             if path.is_dir()
@@ -112,7 +113,7 @@ def run(disk: SmallDisk, arguments: list[str], messages: io.StringIO) -> list[An
 
 
 def main(folder: str, settings: str) -> None:
-    """Write the runs as JSON."""
+    """Run the commands and print their results as JSON."""
     is_mounted, commands = json.loads(settings)
     disk = SmallDisk(Path(folder), is_mounted)
     messages, results, n_needed = io.StringIO(), [], 0

@@ -90,7 +90,7 @@ def test_the_folder_of_another_run_is_left_alone(run, refused, words, tmp_path):
     out = tmp_path / "run"
     sets = [word for entry in SETTINGS for word in ("--set", entry)]
     assert run(*words(FOLDERS["pretrain"], out), "--lines", "tokens", *sets).code == 0
-    for verb in FOLDERS.keys() - {"shards"}:  # these are refused beside shards of another run
+    for verb in FOLDERS.keys() - {"shards"}:  # shards are refused only beside other shards
         assert_refused_and_unchanged(refused, tmp_path, words(FOLDERS[verb], out), out)
 
 

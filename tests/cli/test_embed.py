@@ -27,7 +27,7 @@ def expected(official):
 
 @pytest.fixture
 def expected_of_tokens(official):
-    """The same if each line is the tokens of one sentence."""
+    """All layers of each line, read as the tokens of one sentence."""
     return [e.layers for e in Elmo.load(official).embed_tokens([line.split() for line in TOKENS])]
 
 

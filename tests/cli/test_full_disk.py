@@ -109,7 +109,7 @@ def test_shards_that_cannot_be_written_are_written_by_the_next_run(
     corpus.mkdir()
     for k in range(3):
         write_text(corpus / f"text-{k}.txt", 100 + 500 * (k == 1), k)
-    # A limit on the size of files: free space is checked before the first shard.
+    # Limit the size of files, because free space is checked before the first shard.
     with small_disk(tmp_path / "disk", may_mount=False) as disk:
         words = ["embed", corpus, "-o", disk.folder / "v", "-m", official, "--format", "parquet"]
         words += ["--workers", n_workers]

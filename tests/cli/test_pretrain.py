@@ -1,4 +1,4 @@
-"""`elmo pretrain` as a user meets it: errors are one line with what to do, exit code 2."""
+"""`elmo pretrain` on the command line: errors are one line with a hint, and exit code 2."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: the command ends at once, and unfinished files are removed."""
+"""Ctrl-C and SIGTERM: the command ends immediately, and unfinished files are removed."""
 
 import os
 import signal
@@ -38,7 +38,7 @@ def end(process, number):
     """Send a signal to this process alone, and check that it ends as a shell expects."""
     process.send_signal(number)
     _, messages = process.communicate()
-    # Python itself ends by SIGINT after an interrupt within some of its own code.
+    # Python itself dies of SIGINT if it is interrupted within some of its own code.
     assert process.returncode in (CODES[number], -number), messages
     assert "Traceback" not in messages
 

@@ -1,4 +1,4 @@
-"""The verbs of task models, as a user runs them and gets them wrong."""
+"""The verbs of task models, with correct and incorrect arguments."""
 
 import json
 

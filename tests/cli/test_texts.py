@@ -1,4 +1,4 @@
-"""Every verb that reads text takes several files and globs, and says when there is none."""
+"""Every verb that reads text accepts several files and globs, and reports empty or missing text."""
 
 import json
 import os
@@ -26,7 +26,7 @@ def folder(tmp_path):
 
 
 def commands(folder, model):
-    """How each verb is called with given texts, and what of it should be the same."""
+    """For each verb, a function that runs it on texts and returns the result to compare."""
     tokens = "--lines", "tokens", "-m", model
 
     def embedded(run, *texts):

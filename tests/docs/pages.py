@@ -1,6 +1,6 @@
-"""The fenced blocks of README and docs/: what they hold, and how they are run.
+"""Parse and run the fenced blocks of README and docs/.
 
-A page is a script: its `python` blocks and the quick `elmo` lines of its `sh` blocks run in their
+A page is a script: its `python` blocks and the quick `elmo` lines of its `sh` blocks run in
 order, in one namespace and one folder. A block after a line `<!-- not run in the tests: why -->`,
 which the site does not show, is not run; its `elmo` lines are still parsed.
 """
@@ -20,9 +20,9 @@ from elmo.cli.main import cli
 ROOT = Path(__file__).parent.parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 SHIPPED_MODEL = Path(elmo.__file__).parent / "models" / "english" / "config.json"
-# Verbs that take a moment with a tiny model.
+# Verbs that are fast with a tiny model.
 QUICK = ("embed", "score", "index", "neighbors", "evaluate", "export-static", "convert", "info")
-# Libraries of the extras; a page that imports one is skipped where it is absent.
+# Optional libraries; a page is skipped if it imports one that is not installed.
 OPTIONAL = {
     "flair",
     "gensim",
@@ -45,7 +45,7 @@ class Block:
     language: str
     text: str
     line: int
-    not_run: str = ""  # why
+    not_run: str = ""  # the reason, if it is not run
 
     @property
     def is_run(self) -> bool:
@@ -64,7 +64,7 @@ def blocks_of(page: Path) -> list[Block]:
 
 
 def commands_of(block: Block) -> list[list[str]]:
-    """The words after `elmo` of each command, wherever in a line it stands."""
+    """The arguments of each `elmo` command, at any position in a line."""
     found = []
     for line in block.text.replace("\\\n", " ").splitlines():
         words = shlex.split(line, comments=True)
@@ -79,9 +79,9 @@ def commands_of(block: Block) -> list[list[str]]:
 
 
 def parse(words: list[str]) -> list[str]:
-    """Hold a command against the real command line; give the words to run it with here."""
+    """Check a command against the real command line; return the arguments to run it with."""
     command: click.Command = cli
-    n_names = 0  # of a verb, and of its own verb if it has such
+    n_names = 0  # the verb, and its subcommand if it has one
     while isinstance(command, click.Group):
         found = command.get_command(click.Context(command), words[n_names])
         assert found is not None, f"{command.name} has no verb {words[n_names]}"
@@ -95,7 +95,7 @@ def parse(words: list[str]) -> list[str]:
 
 
 def missing_library(page: Path) -> str | None:
-    """A library of an extra that a page imports and that is not here."""
+    """An optional library that a page imports and that is not installed, or None."""
     for block in blocks_of(page):
         if block.language == "python" and block.is_run:
             named = set(re.findall(r"^(?:import|from) (\w+)", block.text, flags=re.MULTILINE))
@@ -107,10 +107,10 @@ def missing_library(page: Path) -> str | None:
 
 
 def run_python(block: Block, page: Path, names: dict[str, object]) -> None:
-    """Run a block statement by statement; hold what an expression gives against its comment.
+    """Run a block statement by statement; compare the value of an expression with its comment.
 
-    Where the package's English model is absent, a tiny one of random weights stands for it, and
-    what a page says of its numbers is not looked at.
+    If the package's English model is missing, a tiny one with random weights replaces it, and
+    comments with decimal numbers are not checked.
     """
     text, is_stand_in = block.text, False
     if not SHIPPED_MODEL.exists():
@@ -130,7 +130,7 @@ def run_python(block: Block, page: Path, names: dict[str, object]) -> None:
 
 
 def check_shown(value: object, comment: str, where: str) -> None:
-    """A comment that is a Python literal is the value of its line; any other is prose."""
+    """Check a comment against the value of its line if it is a Python literal, else ignore it."""
     try:
         shown = ast.literal_eval(comment)
     except (SyntaxError, ValueError):

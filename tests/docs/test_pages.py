@@ -1,4 +1,4 @@
-"""Every Python block of README and docs/ runs, and every `elmo` line is one that `elmo` takes."""
+"""Every Python block of README and docs/ runs, and every `elmo` line is valid."""
 
 import ast
 import io
@@ -30,7 +30,7 @@ from tests.docs.pages import (
 from tests.random_models import write_files
 
 NAMES = [page.relative_to(ROOT).as_posix() for page in PAGES]
-PIPED = CORPUS.encode()  # what stands before a pipe
+PIPED = CORPUS.encode()  # standard input, for commands after a pipe
 COMMANDS = [
     pytest.param(words, id=f"{name}: elmo {' '.join(words)}")
     for name, page in zip(NAMES, PAGES, strict=True)
@@ -46,7 +46,7 @@ def prepared(tmp_path_factory, scoring_model, tiny_weights):
     folder = tmp_path_factory.mktemp("prepared")
     for name in ("model", "runs/mine/model", "runs/domain/model"):
         shutil.copytree(scoring_model, folder / name)
-    shutil.copytree(ROOT / "tests/parity/made/many-langs", folder / "161")
+    shutil.copytree(ROOT / "tests/parity/made/many-langs", folder / "179")
     shutil.copytree(ROOT / "tests/models/formats/bilm-training/characters", folder / "save_dir")
     (folder / "save_dir" / "weights.hdf5").unlink()  # what bilm's own dump made of it
     write_files(folder, TINY_OPTIONS, tiny_weights)
@@ -66,7 +66,7 @@ def prepared(tmp_path_factory, scoring_model, tiny_weights):
 
 @pytest.fixture
 def workplace(prepared, tmp_path, monkeypatch):
-    """A copy of that folder to work in."""
+    """Change to a copy of the prepared folder."""
     shutil.copytree(prepared, tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MPLBACKEND", "agg")

@@ -1,4 +1,4 @@
-"""The site: built strictly from docs/ and the docstrings, and whole without a network."""
+"""The documentation site: it builds without warnings, and needs no other host."""
 
 import re
 import subprocess

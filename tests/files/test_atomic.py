@@ -263,7 +263,7 @@ def test_a_kill_between_the_two_renames_of_a_replacement_loses_nothing(tmp_path)
     write_folder(tmp_path / "out", "old")
     be_killed(tmp_path / "out")
     (temporary,) = tmp_path.glob(".*.tmp")
-    (tmp_path / "out").rename(f"{temporary}.old")  # the first of the two
+    (tmp_path / "out").rename(f"{temporary}.old")  # the first of the two renames
     recover(tmp_path)
     assert names(tmp_path) == ["out"]
     assert (tmp_path / "out" / "a.txt").read_text() == "old"

@@ -12,7 +12,7 @@ from elmo.files.hdf5 import hdf5_in, new_hdf5
 
 
 class FullDisk(io.BytesIO):
-    """Memory that has space for so many bytes."""
+    """An in-memory file with space for `n_bytes` bytes."""
 
     def __init__(self, n_bytes):
         super().__init__()

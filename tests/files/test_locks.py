@@ -1,4 +1,4 @@
-"""Locks between processes: held by one, freed by any end of it."""
+"""Locks between processes: held by one process, and released however it ends."""
 
 import signal
 import subprocess

@@ -1,4 +1,4 @@
-"""Lists on disk, held against lists in memory."""
+"""Lists on disk, compared with lists in memory."""
 
 import pytest
 from hypothesis import given
@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from elmo.errors import DataError
 from elmo.files.mapped_jsonl import MappedJsonLines, mapped_jsonl_writer
 
-# Words of any kind: line ends, quotation marks, half characters.
+# Words of any kind: line ends, quotation marks, lone surrogates.
 WORDS = st.text(st.characters(codec=None), min_size=1, max_size=5)
 
 

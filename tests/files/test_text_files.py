@@ -1,4 +1,4 @@
-"""Text files as people have them: with byte order marks, in other encodings, missing."""
+"""Text files with byte order marks, in other encodings, damaged or missing."""
 
 import codecs
 import gzip

@@ -1,4 +1,4 @@
-"""Sentences to layers: the same whatever the batch, its order and size, and what ran before."""
+"""Sentences to layers: independent of the batch, its order and size, and of earlier calls."""
 
 import numpy as np
 import pytest
@@ -78,7 +78,7 @@ def test_a_training_network_and_a_gradient_change_nothing(corpus):
 
 @given(st.lists(st.lists(SENTENCES, min_size=1, max_size=3), min_size=1, max_size=4))
 def test_carried_state_is_handed_on_from_place_to_place(batches):
-    """Against the reference, which keeps one state for each place of a batch."""
+    """Compare with the reference, which keeps one state per batch position."""
     embedder = Embedder(BILM, 100)
     carried = BILM.initial_state(0)
     states = {}

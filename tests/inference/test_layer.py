@@ -1,4 +1,4 @@
-"""The module in a task model: what trains, what is dropped, and that it survives torch's ways."""
+"""The module in a task model: gradients, dropout, copies, state dicts and distributed training."""
 
 import copy
 import inspect
@@ -94,7 +94,7 @@ def test_fine_tuning_lets_gradients_into_every_weight(bilm, corpus):
 
 
 def test_fine_tuned_gradients_are_those_of_small_changes(bilm):
-    """In float64, against finite differences, through mix, network and token layer."""
+    """Compare with finite differences in float64, through mix, network and token layer."""
     bilm = bilm.double()
     layer = ElmoLayer(bilm, dropout=0.0, fine_tune=True).double()
 
@@ -224,8 +224,8 @@ def test_it_trains_under_distributed_data_parallel(bilm, corpus, fine_tune, as_i
                 model(sentences).square().mean().backward()
                 steps.step()
     finally:
-        # DDP must not be the last owner of the group: its end may wait for a thread that needs the
-        # interpreter's lock, which it holds.
+        # DDP must not hold the last reference to the process group: its destructor may wait, with
+        # the GIL held, for a thread that needs the GIL.
         parallel = model = steps = None
         torch.distributed.destroy_process_group()
     for (name, one), other in zip(alone.named_parameters(), shared.parameters(), strict=True):
@@ -233,7 +233,7 @@ def test_it_trains_under_distributed_data_parallel(bilm, corpus, fine_tune, as_i
 
 
 def _train_in_process(rank, world_size, port, results):
-    """Each process reads other sentences; both must end with the same weights."""
+    """Take one step on sentences of this process; all processes must end with the same weights."""
     torch.set_num_threads(1)
     torch.distributed.init_process_group(
         "gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=world_size
@@ -250,7 +250,7 @@ def _train_in_process(rank, world_size, port, results):
     parallel(sentences).square().mean().backward()
     torch.optim.SGD(parallel.parameters(), lr=0.1).step()
     results[rank] = {name: p.detach().numpy() for name, p in model.named_parameters()}
-    del parallel  # it must not be the last owner of the group, as above
+    del parallel  # it must not hold the last reference, as above
     torch.distributed.destroy_process_group()
 
 

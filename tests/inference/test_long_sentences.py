@@ -1,4 +1,4 @@
-"""Very long sentences: the same numbers as at once, written anywhere, in little memory."""
+"""Very long sentences: read in chunks with equal results, into any array, in little memory."""
 
 import subprocess
 import sys
@@ -75,7 +75,7 @@ def test_a_text_longer_than_a_batch_starts_warm_too(elmo):
 
 
 def test_a_text_longer_than_a_batch_is_embedded_as_if_at_once(elmo):
-    """Long enough that `embed` itself takes the chunked way, over several chunks."""
+    """The text is so long that `embed_tokens` itself reads it in several chunks."""
     tokens = random_tokens(BATCH_TOKENS + 900)
     short = ["a", "bow"]
     [first, long, last] = elmo.embed_tokens([short, tokens, short])

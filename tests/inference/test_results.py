@@ -1,4 +1,4 @@
-"""What `embed` gives: choices of layers, and pooling."""
+"""Results of `embed`: choices of layers, and pooling."""
 
 import dataclasses
 import math

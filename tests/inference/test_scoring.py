@@ -1,4 +1,4 @@
-"""Scoring, held against models that are really run on the left and the right context alone."""
+"""Scoring, compared with models that read only the left or only the right context."""
 
 import json
 import math
@@ -47,7 +47,7 @@ def with_head(bilm):
 
 @pytest.fixture(scope="module")
 def scoring():
-    """The tiny model with a head; tests only ask it."""
+    """The tiny model with a head; not to be changed."""
     return with_head(build_bilm(TINY_OPTIONS, WEIGHTS))
 
 
@@ -57,7 +57,7 @@ def log_softmax(hidden):
 
 
 def read_context(words, direction, states=(None, None)):
-    """Log-probabilities of all next words after `words`, and the state: nothing else is read."""
+    """Log-probabilities of all next words after reading only `words`, and the state."""
     marker = "begin" if direction == 0 else "end"
     rows = [reference.marker_characters(marker, MAX_CHARACTERS)]
     rows += [reference.word_characters(word, MAX_CHARACTERS) for word in words]
@@ -70,7 +70,7 @@ def read_context(words, direction, states=(None, None)):
 
 def mean_of_both(forward, backward):
     product = np.sqrt(np.exp(forward) * np.exp(backward))
-    product[[BEGIN, END]] = 1e-300  # no word, but a logarithm
+    product[[BEGIN, END]] = 1e-300  # markers are no words, but need a logarithm
     return np.log(product / product[UNKNOWN:].sum())
 
 
@@ -205,7 +205,7 @@ def test_substitutes_are_the_words_that_both_contexts_expect(which, data):
     forward, _ = read_context(tokens[:position], 0)
     backward, _ = read_context(tokens[:position:-1], 1)
     together = mean_of_both(forward, backward)
-    # Bayes' rule for both sides; a word's own probability falls with its rank.
+    # Bayes' rule for both contexts; a word's prior is inversely proportional to its rank.
     scores = np.asarray(forward) + np.asarray(backward) + np.log(np.arange(len(forward)) + 1)
     ranked = [n for n in np.argsort(-scores) if n > UNKNOWN][:5]
     assert [substitute.word for substitute in found] == [VOCABULARY.words[n] for n in ranked]
@@ -240,7 +240,7 @@ def test_more_substitutes_than_words_are_all_words_and_no_marker(scoring):
     found = scoring.substitutes("I took a bow .", 3, k=10_000)
     assert sorted(s.word for s in found) == sorted(VOCABULARY.words[3:])
     total = sum(math.exp(s.log_probs["combined"]) for s in found)
-    assert 0 < total < 1  # the unknown word has the rest
+    assert 0 < total < 1  # the rest is the unknown word's
 
 
 @pytest.mark.parametrize("position", [-1, 5])

@@ -1,4 +1,4 @@
-"""The memory of words: exact, bounded, forgetful when the weights change, safe among threads."""
+"""The token vector cache: exact, bounded, cleared when the weights change, and thread-safe."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -16,7 +16,7 @@ from tests.random_models import WORDS, build_bilm, random_weights
 
 
 class Encoder:
-    """Gives each word a vector that says what it is, and notes what it was asked for."""
+    """Returns a vector that identifies each word, and records the words of each call."""
 
     def __init__(self):
         self.asked = []
@@ -175,7 +175,7 @@ def test_many_new_words_are_read_in_pieces_with_the_same_vectors(bilm):
 
 def test_eight_threads_get_what_one_gets(bilm, corpus):
     expected = Embedder(bilm, 10_000).embed(corpus)
-    embedder = Embedder(bilm, n_cached_words=20)  # forgets all the time
+    embedder = Embedder(bilm, n_cached_words=20)  # cleared again and again
 
     def embed(k):
         order = list(np.random.default_rng(k).permutation(len(corpus)))

@@ -1,4 +1,4 @@
-"""Models by name, from a server on this machine: once, whole, resumed, verified, or one line."""
+"""Models by name, from a local server: downloaded once, resumed, verified, or a one-line error."""
 
 import functools
 import hashlib
@@ -23,7 +23,7 @@ WEIGHTS = f"{HOST}/elmo_2x1024_128_2048cnn_1xhighway_weights.hdf5"
 
 
 class Server:
-    """Serves some paths; each may be cut off, moved, refused or slow."""
+    """Serves some paths, optionally with truncated bodies, redirects, error statuses and delays."""
 
     def __init__(self):
         self.contents, self.requests = {}, []

@@ -15,7 +15,7 @@ import pytest
 from elmo.api import Elmo
 
 SHA = "0123456789abcdef" * 2 + "01234567"
-# huggingface_hub reads its address when it is imported, so a process of its own asks the server.
+# huggingface_hub reads its endpoint when it is imported, so the script has its own process.
 SCRIPT = """\
 import sys
 import numpy as np
@@ -67,7 +67,7 @@ class _Hub(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def hub(scoring_model, tmp_path):
-    """Run the script with a name, against a hub that has a model; gives the process."""
+    """Return a function that runs the script with a name, against a hub that has a model."""
     files = {path.name: path.read_bytes() for path in scoring_model.iterdir() if path.is_file()}
     files |= {"README.md": b"a card", "pytorch_model.onnx": b"not to be downloaded"}
     requests = []

@@ -1,4 +1,4 @@
-"""The hash of a model: the same in every format, another for every change of its vectors."""
+"""The hash of a model: equal in every format, and different after any change of its vectors."""
 
 import copy
 import dataclasses

@@ -1,4 +1,4 @@
-"""The model folder: there and back, whole or not at all, and what is refused."""
+"""The model folder: round trips, atomic writes, and errors for invalid folders."""
 
 import json
 import os

@@ -56,7 +56,7 @@ def test_the_plain_path_in_float64_equals_the_plain_reference(drawn, sentences, 
 @settings(max_examples=15)
 @given(options(), st.lists(SENTENCES, min_size=3, max_size=3), st.integers(0, 99))
 def test_a_given_state_is_where_reading_starts(drawn, sentences, seed):
-    """One place of a batch reads three sentences, its state handed on, as the originals do."""
+    """One batch position reads three sentences and carries its state over, as in the originals."""
     weights = random_weights(drawn, seed)
     bilm = build_bilm(drawn, weights)
     state, plain_state = None, None
@@ -201,7 +201,7 @@ def test_dropout_drops_in_training_only(bilm, corpus):
 
 @given(st.data())
 def test_resets_equal_separate_sentences(data):
-    """Sentences one after another in a stream, reset between them, as pre-training reads them."""
+    """Read sentences as a stream with resets between them, as in pre-training."""
     bilm = UNCHANGED
     lengths = data.draw(st.lists(st.integers(1, 4), min_size=1, max_size=4))
     assume(sum(lengths) > 1)

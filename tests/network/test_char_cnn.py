@@ -1,4 +1,4 @@
-"""The token layer: against the plain reference, and its start values."""
+"""The token layer: against the plain reference, and its initialization."""
 
 import math
 
@@ -42,7 +42,7 @@ def test_columns_of_padding_beyond_the_widest_filter_change_nothing(words):
 
 
 def test_the_padding_character_takes_part_in_the_maximum(bilm):
-    """It has a learned vector; a network that masked it would not notice its weight."""
+    """It has a learned vector, which would have no effect if the character were masked."""
     char_ids = encode_words(["bow"], 50, 50)
     before = bilm.token_vectors(char_ids)
     with torch.no_grad():

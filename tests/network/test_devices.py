@@ -1,4 +1,4 @@
-"""The network where the kernels cannot run: other devices, other number types, autocast."""
+"""The network where the kernels cannot run: other devices, other dtypes, autocast."""
 
 import pytest
 import torch
@@ -12,7 +12,7 @@ from tests.random_models import encode_batch
 SENTENCES = [["I", "took", "a", "bow", "."], ["bow"], ["a", "bow", "and", "arrow"]]
 
 
-# As wide as its filters: there is no projection of the token vectors.
+# As wide as its filters, so that the token vectors are not projected.
 NO_PROJECTION = BiLMConfig(
     char_cnn=CharCnnConfig(char_dim=8, filters=((1, 8), (2, 8)), n_highways=1),
     lstm=LstmConfig(dim=32, projection_dim=16),
@@ -35,7 +35,7 @@ def test_double_precision_runs_the_plain_path_and_gives_the_same_vectors() -> No
 
 
 def assert_near(rounded: torch.Tensor, exact: torch.Tensor) -> None:
-    # bfloat16 has eight bits: products of numbers near one are right to some hundredths.
+    # bfloat16 has eight bits: products of numbers near one are accurate to a few hundredths.
     torch.testing.assert_close(rounded.float(), exact, atol=0.05, rtol=0.05)
 
 

@@ -1,4 +1,4 @@
-"""The network on a GPU: the numbers of the CPU, and no waiting. No GPU has run these tests yet."""
+"""The network on a GPU: CPU results, and no synchronization. No GPU has run these tests yet."""
 
 import numpy as np
 import pytest

@@ -1,7 +1,7 @@
 """One projected, clipped layer: against the plain reference, with states, resets and gradients.
 
-Float32 on a CPU runs on the kernels where there are any, float64 on the plain path: both are held
-against the same reference.
+Float32 on a CPU runs on the kernels where there are any, float64 on the plain path: both are
+compared with the same reference.
 """
 
 import math
@@ -53,7 +53,7 @@ def plain(layer, sentences, states, resets):
 
 
 def packed(sentences):
-    """Time-major, longest first, as the layer reads them; and how many run at each step."""
+    """Tokens in time-major order, longest sentence first, and the number of them at each step."""
     n_steps = max(map(len, sentences), default=0)
     tokens = [s[t] for t in range(n_steps) for s in sentences if t < len(s)]
     return tokens, [sum(t < len(s) for s in sentences) for t in range(n_steps)]
@@ -102,7 +102,7 @@ def test_layers_equal_the_plain_reference(
         outputs, after = run_layers(
             layers, rows, index, batch_sizes, states, resets if has_resets else None
         )
-    tolerance = DTYPES[dtype] if dtype == torch.float32 else 1e-6  # the start is in float32
+    tolerance = DTYPES[dtype] if dtype == torch.float32 else 1e-6  # the inputs are in float32
     for found, state, (plain_outputs, plain_after) in zip(outputs, after, expected, strict=True):
         flat = np.array(packed(plain_outputs)[0]).reshape(-1, projection_dim)
         np.testing.assert_allclose(found.detach(), flat, atol=tolerance)
@@ -114,7 +114,7 @@ def test_layers_equal_the_plain_reference(
 @pytest.mark.parametrize("has_resets", [False, True])
 @pytest.mark.parametrize("clips", [(None, None), (0.3, 0.5)])
 def test_gradients_equal_those_of_the_float64_path(clips, has_resets):
-    """The kernels' gradients, float32, against automatic ones of the plain path in float64."""
+    """Compare the kernels' float32 gradients with autograd of the plain path in float64."""
     rng = np.random.default_rng(3)
     lengths, n_words = [5, 3, 3, 1], 4
     tokens, batch_sizes = packed([rng.integers(n_words, size=length) for length in lengths])

@@ -1,4 +1,4 @@
-"""Makes `made/allennlp-archive`: a tuned model as AllenNLP packs it, and its own numbers.
+"""Create `made/allennlp-archive`: a tuned model as AllenNLP packs it, and AllenNLP's vectors.
 
 Run it with AllenNLP 2.10.1: `python tests/parity/make_allennlp_archive.py tests/parity/made`.
 """

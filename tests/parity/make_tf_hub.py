@@ -1,4 +1,4 @@
-"""Makes `made/tf-hub`: the variables of a TF-Hub module, written by bilm's own graph, its numbers.
+"""Create `made/tf-hub`: the variables of a TF-Hub module, written by bilm, and bilm's vectors.
 
 Run it with bilm 0.1.post5 and TensorFlow 2.15: `python tests/parity/make_tf_hub.py
 tests/parity/made`. Google's module and DeepPavlov's have the variables of this graph, as the log of

@@ -1,4 +1,4 @@
-"""A model trained here, written as official files, has the same vectors in the real AllenNLP."""
+"""A model trained by this package and exported as official files has equal vectors in AllenNLP."""
 
 import os
 import subprocess
@@ -22,7 +22,7 @@ def run(*words):
 @pytest.mark.slow
 @pytest.mark.skipif(not PEER.exists(), reason=f"AllenNLP is not installed at {PEER}")
 def test_a_trained_model_has_its_vectors_in_allennlp(shared, corpus, tmp_path):
-    # AllenNLP takes a word "<S>" for its marker; here it is a word like any other.
+    # AllenNLP reads a word "<S>" as its marker; in this package it is a word like any other.
     sentences = [tokens for tokens in corpus if "<S>" not in tokens]
     lines = [" ".join(tokens) for tokens in sentences]
     (tmp_path / "text.txt").write_text("\n".join(lines * 4) + "\n")

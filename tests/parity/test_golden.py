@@ -1,7 +1,7 @@
-"""Both originals' own numbers: state carried from batch to batch, and the token layer.
+"""The golden vectors of both originals: state carried from batch to batch, and the token layer.
 
-Compared at 1e-6. The AllenNLP set itself is up to 1.14e-6 away from what float64 gives (ours:
-0.81e-6 in float32), by rounding of values up to 4.6: hence a relative 1e-6 beside the absolute.
+Compared at 1e-6. The AllenNLP set itself differs from float64 by up to 1.14e-6 (ours: 0.81e-6 in
+float32), due to rounding of values up to 4.6; hence a relative 1e-6 in addition to the absolute.
 """
 
 import h5py

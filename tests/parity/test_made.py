@@ -1,4 +1,4 @@
-"""Random models of our own with AllenNLP's layers for them: every layer of every sentence."""
+"""Our own random models: every layer of every sentence equals AllenNLP's."""
 
 from pathlib import Path
 

@@ -47,7 +47,7 @@ def make_streams(
 
 
 def spell(streams, batch, direction):
-    """What a direction reads and predicts, as words, (T, B) pairs."""
+    """The pairs of words that a direction reads and predicts: [row][step]."""
     vocabulary = streams._encoder.vocabulary
     encoded = encode_words(
         [Marker.BEGIN_SENTENCE, Marker.END_SENTENCE, *vocabulary.words[3:]], 50, 3
@@ -70,7 +70,7 @@ def read(streams, n_steps, direction):
     rows = [[] for _ in range(streams.batch_size)]
     for step in range(n_steps):
         for row, pairs in zip(rows, spell(streams, streams.batch(step), direction), strict=True):
-            # Windows that are read from the right are counted from the left, as the others.
+            # Windows that are read from the right are reversed, to count positions from the left.
             is_turned = direction == 1 and streams._backward == "same_rows"
             row.extend(pairs[::-1] if is_turned else pairs)
     return rows

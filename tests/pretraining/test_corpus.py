@@ -1,4 +1,4 @@
-"""The token cache: what goes in comes out, counted, once; broken files are named."""
+"""The token cache: round trips, counts, reuse, and errors that name broken files."""
 
 import gzip
 import lzma

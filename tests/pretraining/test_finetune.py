@@ -137,7 +137,7 @@ def test_only_the_first_process_makes_folders(places, tmp_path):
     bare = Model(model_folder.load(folder / "start" / "model").bilm)
     config = read_finetune_config(bare, None, COMMON)
     second = Processes(1, 2, torch.device("cpu"))
-    # Without a first process it gets no further than the first exchange with it.
+    # Without a first process, the second fails when it first communicates with it.
     with pytest.raises(ValueError, match="process group"):
         finetune_model(bare, config, texts, tmp_path, Budget(max_steps=1), second)
     assert list(tmp_path.iterdir()) == []

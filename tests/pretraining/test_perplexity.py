@@ -37,7 +37,7 @@ def perplexity(model, sentences=SENTENCES):
 
 @torch.no_grad()
 def plain_nll(model, direction):
-    """Sentence by sentence through the network as it embeds."""
+    """The total NLL of the sentences, each run alone as for embedding."""
     total, width = 0.0, model.bilm.config.lstm.projection_dim
     for words in SENTENCES:
         top = model.bilm(encode_batch([words], 50, model.bilm.char_cnn.widest_filter)).layers[-1, 0]
@@ -74,7 +74,7 @@ def test_a_model_that_knows_nothing_is_as_perplexed_as_it_has_words(model):
     torch.nn.init.zeros_(head.weight)
     measured = perplexity(Model(model.bilm, head, model.vocabulary))
     assert measured.forward == pytest.approx(6)
-    # 18 positions of log2(6) bits; "zebra" and "never" spelt, with their ends, at 8 bits a byte.
+    # 18 positions of log2(6) bits; "zebra" and "never" spelled, with their ends, at 8 bits a byte.
     bits = 18 * math.log2(6) + 8 * (6 + 6)
     n_characters = sum(len(word) + 1 for words in SENTENCES for word in words)
     assert measured.bits_per_character == pytest.approx(bits / n_characters)

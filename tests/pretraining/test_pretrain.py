@@ -265,7 +265,7 @@ def test_a_tiny_model_learns_a_page_by_heart_in_both_directions(tmp_path):
         Budget(max_steps=700),
         ALONE,
     )
-    # What cannot be foreseen is a sentence's first word, from its end and its beginning.
+    # Only a sentence's first word in reading order cannot be predicted, in either direction.
     assert result.forward < 2
     assert result.backward < 2
 

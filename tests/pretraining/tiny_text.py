@@ -42,7 +42,7 @@ def settings(*more) -> PretrainConfig:
 
 
 def write_text(path, n_sentences, seed):
-    """Sentences a grammar of our own makes, five to a document."""
+    """Write sentences of random words, five to a document."""
     draw = random.Random(seed)
     lines = []
     for number in range(n_sentences):

@@ -44,7 +44,7 @@ def test_accuracies_are_those_of_the_scores_one_by_one(language_model, path):
 
 def test_baselines_prefer_frequent_words_and_short_sentences(language_model, path):
     rows = measure(language_model, path).rows
-    assert rows["agreement"][3] == 50  # runs is more frequent than run: right once of twice
+    assert rows["agreement"][3] == 50  # runs is more frequent than run: right in one of two pairs
     assert rows["none"][4] == 75  # a tie counts half, and the shorter one is right
 
 

@@ -1,4 +1,4 @@
-"""Parts of speech, by tags that only the spelling tells, and by tags that only the context does."""
+"""Parts of speech, with tags that depend only on spelling, and tags that depend only on context."""
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ def conllu(sentences):
 
 @pytest.fixture
 def by_context(tmp_path):
-    """A word's tag is the word after it: spelling says nothing, the backward direction all."""
+    """A word's tag is the word after it, which only the backward direction knows."""
     pairs = [(one, other) for one in WORDS for other in WORDS]
     text = conllu([[(one, other), (other, "LAST")] for one, other in pairs] * 60)
     (tmp_path / "context.conllu").write_text(text)
@@ -52,7 +52,7 @@ def test_what_depends_on_context_is_only_in_layers_above_the_first(elmo, by_cont
     (tmp_path / "glove.txt").write_text("bow 1 0\narrow 0 1\nship -1 0\n")  # not string
     result = measure(elmo, by_context, by_context, glove_path=tmp_path / "glove.txt")
     found = accuracies(result)
-    # Half of the tags are LAST, so by spelling alone it is best to say nothing else.
+    # Half of the tags are LAST, so by spelling alone it is best to always predict LAST.
     assert found["layer 0"] == found["static vectors"] == 50
     assert found["layer 1"] > 90
     assert found["layer 2"] > 90

@@ -19,11 +19,11 @@ EXAMPLES = [
     example("bow%1:10:00::", "We", "took", "a", "bow", "."),
     example("bow%1:06:01::", "with", "bow", "and", "arrow"),
     example("bow%1:06:01::", "of", "bow", "and", "arrow"),
-    example("bow%1:06:02::", "at", "the", "bow"),  # alone of its sense
-    example("bow%1:06:01::", "a", "bow"),  # of two senses
+    example("bow%1:06:02::", "at", "the", "bow"),  # the only example of its sense
+    example("bow%1:06:01::", "a", "bow"),  # the same sentence for two senses
     example("bow%1:10:00::", "a", "bow"),
     example("play%1:04:00::", "a", "play", word="play"),
-    example("play%1:04:00::", "the", "play", word="play"),  # of one sense only
+    example("play%1:04:00::", "the", "play", word="play"),  # a word of one sense only
 ]
 
 

@@ -26,7 +26,7 @@ def test_accuracy_is_of_the_threshold_that_is_best_for_the_training_pairs(elmo, 
     layers = ["layer 0", "layer 1", "layer 2", "average of layers"]
     assert list(rows) == ["majority label", "mean of words", *layers]
     assert rows["majority label"] == 50
-    # Each may be compared by hand: the best threshold over all that separate the pairs.
+    # The reference: the best of all thresholds that separate the pairs.
     for layer in range(3):
         cosines = []
         for pair in read_pairs(path):

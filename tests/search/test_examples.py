@@ -1,4 +1,4 @@
-"""The package's own sentences give what an index of them all would."""
+"""Search in the package's own sentences finds what an index of all of them would find."""
 
 import numpy as np
 import pytest
@@ -24,7 +24,7 @@ def test_it_finds_what_an_index_of_all_sentences_finds(elmo, corpus, layers, any
     ask = {"layers": layers, "any_word": any_word}
     found = find_neighbors(elmo, ExampleIndex(elmo, corpus), occurrence, 5, **ask)
     expected = find_neighbors(elmo, temporary_index(elmo, corpus), occurrence, 5, **ask)
-    # The same but for rounding: an index keeps half of each number.
+    # Equal up to rounding: an index stores float16.
     similarities = [neighbor.similarity for neighbor in found.in_context]
     assert similarities == pytest.approx(
         [neighbor.similarity for neighbor in expected.in_context], abs=2e-3

@@ -1,4 +1,4 @@
-"""Search by a graph, held against search through everything."""
+"""Graph search, compared with exhaustive search."""
 
 import sys
 
@@ -50,7 +50,7 @@ def by_graph(folder, model):
 
 
 def places(found):
-    """Where the neighbors stand; their cosines differ in the last bits, as they are summed."""
+    """Positions of the neighbors; the last bits of their cosines depend on the summation order."""
     return [(neighbor.occurrence.tokens, neighbor.occurrence.position) for neighbor in found]
 
 

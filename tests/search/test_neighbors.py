@@ -1,4 +1,4 @@
-"""The index of words in context, held against cosines made one by one."""
+"""The index of words in context, compared with cosines computed one by one."""
 
 import dataclasses
 import multiprocessing
@@ -214,7 +214,7 @@ def test_an_index_with_something_else_in_it_is_not_overwritten(model, tmp_path, 
 
 
 def test_the_first_words_are_written_before_the_last_are_read(model, tmp_path):
-    """So much text that it is more than `Elmo.stream` holds at a time."""
+    """The text is longer than what `Elmo.stream` holds at a time."""
     waiting = []
 
     def text():

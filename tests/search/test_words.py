@@ -1,4 +1,4 @@
-"""The words of an indexed text, held against a plain look through it."""
+"""The words of an indexed text, compared with a linear scan."""
 
 import numpy as np
 import pytest

@@ -127,7 +127,7 @@ def context(browser):
 
 @pytest.fixture
 def page(context, address):
-    """The explorer with its three bows; a test fails on any error it logs or outside request."""
+    """The explorer with its three bows; any logged error or external request fails the test."""
     from tests.serve.explorer_page import open_page
 
     page = context.new_page()

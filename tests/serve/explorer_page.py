@@ -32,7 +32,7 @@ def open_page(page, address, **said):
 
 
 def cells(page):
-    """The numbers of the heat map, all of one moment."""
+    """The numbers of the heat map, all read at the same moment."""
     read = "rows => rows.map((row) => [...row.querySelectorAll('td')].map((td) => td.innerText))"
     return np.array(page.locator("#heatmap tbody tr").evaluate_all(read), float)
 
@@ -49,4 +49,4 @@ def cosines(vectors):
 
 def slide(page, name, value):
     page.locator(f"#{name}").fill(str(value))
-    page.evaluate("() => new Promise(requestAnimationFrame)")  # in which the page draws
+    page.evaluate("() => new Promise(requestAnimationFrame)")  # the page draws in this frame

@@ -25,7 +25,7 @@ ASK = {"sentence": ["I", "took", "a", "bow", "."], "position": 3}
 
 
 def refused(answer, status):
-    """The message of an answer that refuses with this status and nothing but a message."""
+    """Check that a response has this status and only an error message, and return the message."""
     assert answer.status_code == status, answer.text
     body = answer.json()
     assert list(body) == ["error"]
@@ -35,7 +35,7 @@ def refused(answer, status):
 
 
 def each(texts, of_text, of_tokens):
-    """What the library gives for each text or token list."""
+    """The library's results for each text or token list."""
     return [of_text(text) if isinstance(text, str) else of_tokens(text) for text in texts]
 
 

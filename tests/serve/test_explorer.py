@@ -1,4 +1,4 @@
-"""The explorer: comparing, reading, predicting, copying, and that it stays in its bounds."""
+"""The explorer: comparing, reading, predicting, copying, escaping, accessibility and tokens."""
 
 import json
 import re
@@ -147,7 +147,7 @@ def test_the_calls_that_can_be_copied_give_what_is_on_the_screen(page, model, mo
 
 def test_the_calls_for_texts_of_one_word_can_be_copied_too(page, address, model, monkeypatch):
     open_page(page, address, text="bow\nbow\nbow")
-    # The page was open, so its calls are those of the texts before until it is brought up to date.
+    # The page was already open and shows the calls of the previous texts until it is updated.
     code = page.locator("#call-python", has_text="single_words=True").text_content()
     monkeypatch.setattr("elmo.Elmo.load", lambda name: model, raising=True)
     exec(compile(code, "copied", "exec"), {})

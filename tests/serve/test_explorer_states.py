@@ -14,7 +14,7 @@ pytestmark = pytest.mark.needs("browser")
 
 @contextmanager
 def paused(page, pattern):
-    """Requests wait until the end of the block."""
+    """Hold matching requests until the end of the block."""
     waiting = []
     page.route(pattern, lambda route: waiting.append(route))
     yield waiting

@@ -411,7 +411,7 @@ def test_a_port_that_is_taken_is_one_clear_error(address):
         listen("127.0.0.1", int(address.rsplit(":", 1)[1]))
     with pytest.raises(ConfigError, match="cannot listen on"):
         listen("127.0.0.1", 99999)
-    for host in ("a..b", "x" * 80):  # which no encoder of host names takes
+    for host in ("a..b", "x" * 80):  # which cannot be encoded as host names
         with pytest.raises(ConfigError, match="cannot listen on"):
             listen(host, 0)
 

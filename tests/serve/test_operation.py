@@ -55,7 +55,7 @@ def test_every_response_has_a_request_id_and_keeps_a_given_one(client):
 
 @pytest.fixture
 def logged():
-    """What is logged as JSON, and the loggers as they were."""
+    """The JSON logs; the loggers are restored afterwards."""
     names = ("elmo", REQUEST_LOG.name, "uvicorn")
     before = [
         (log, log.handlers, log.level, log.propagate) for log in map(logging.getLogger, names)
@@ -151,7 +151,7 @@ def test_requests_of_many_clients_share_batches(model, task, path, body):
         assert {answer.result().status_code for answer in [first, *others]} == {200}
         metrics = httpx.get(f"{address}/metrics").text
     assert "elmo_batch_requests_sum 9.0" in metrics
-    # The first request and few batches: some requests may still have been split into sentences.
+    # The first request and a few batches: some requests may be split into sentences too late.
     n_batches = re.search(r"elmo_batch_requests_count ([\d.]+)", metrics)
     assert float(n_batches[1]) < 9
 

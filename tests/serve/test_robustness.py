@@ -1,4 +1,4 @@
-"""Anything that can be sent, many at a time, and a server that dies."""
+"""Arbitrary requests, concurrent requests, and a server that is killed."""
 
 import json
 import os
@@ -72,7 +72,7 @@ def test_whatever_bytes_are_sent_the_server_does_not_fail(client, path, content)
 
 @pytest.mark.parametrize("mode", ["positive", "negative"])
 def test_the_answers_are_those_that_the_description_promises(address, mode):
-    """schemathesis draws requests from /openapi.json, right or wrong, and checks the answers."""
+    """Let schemathesis generate valid or invalid requests from /openapi.json; check the answers."""
     schemathesis = pytest.importorskip("schemathesis", reason="schemathesis is absent")
     from schemathesis.specs.openapi.checks import positive_data_acceptance
 
@@ -93,13 +93,13 @@ def test_the_answers_are_those_that_the_description_promises(address, mode):
         @hypothesis.given(case=operation.ok().as_strategy(generation_mode=generation))
         def check(case):
             nonlocal n_checked
-            # No schema can say that a position is inside its sentence, or a text not all spaces.
+            # No schema can express that a position is inside its sentence, or a text not blank.
             is_exact = case.path in ("/api/embed", "/api/score", "/api/predict/{task}")
             excluded = [] if is_exact else [positive_data_acceptance]
             case.call_and_validate(excluded_checks=excluded)
             n_checked += 1
 
-        with suppress(hypothesis.errors.Unsatisfiable):  # no parameter can be wrong
+        with suppress(hypothesis.errors.Unsatisfiable):  # there is no invalid request
             check()
     assert n_checked > 80
 
@@ -130,7 +130,7 @@ def test_answers_under_load_are_those_without_it(service):
 
 @pytest.fixture
 def start(model, tmp_path):
-    """Start `elmo serve` as its own process on a port; all are ended at the end."""
+    """Return a function that starts `elmo serve` in its own process, which ends with the test."""
     model_folder.save(tmp_path / "model", model.model)
     processes = []
 

@@ -1,4 +1,4 @@
-"""Task models of every kind that were really trained, through the server and in the explorer."""
+"""Trained task models of every kind, in the server and in the explorer."""
 
 import httpx
 import pytest

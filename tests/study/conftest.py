@@ -1,4 +1,4 @@
-"""The biLM of the tasks' tests."""
+"""The biLM fixtures of the tests of tasks."""
 
 from tests.tasks.conftest import bilm_folder, other_bilm_folder
 

@@ -239,7 +239,7 @@ def test_a_run_that_another_process_has_in_hand_is_left_to_it(paths):
 
 
 class StopAfter(logging.Handler):
-    """Asks the process to stop when an epoch has ended, as the clock of --max-minutes does."""
+    """Stops the process when an epoch has ended, with the signal that --max-minutes uses."""
 
     def __init__(self, epoch):
         super().__init__()
@@ -296,7 +296,7 @@ def test_a_failure_does_not_end_the_study(paths, caplog):
     broken = replace(TINY, train="absent.conll")
     runs = [tiny_run("baseline"), tiny_run("baseline", seed=2)]
     assert run_tiny(runs, paths, broken) == ["ner-baseline-0-1", "ner-baseline-0-2"]
-    split = replace(TINY, train="wikigold/0/train.conll")  # of a file that is not there
+    split = replace(TINY, train="wikigold/0/train.conll")  # a split of a missing file
     assert run_tiny(runs[:1], paths, split) == ["ner-baseline-0-1"]
     assert "ner-baseline-0-1 failed" in caplog.text
 

@@ -198,7 +198,7 @@ def test_runs_of_another_bilm_are_left_out(results_folder, caplog):
         results_folder,
         made_up("ner", "elmo", 3, 99.0, **other),
         made_up("ner", "tuned", 2, 99.0, **other),
-        made_up("ner", "perplexity-91", 1, 45.0, **other),  # which it says
+        made_up("ner", "perplexity-91", 1, 45.0, **other),  # a variant that names its biLM
     )
     tuning = json.loads((results_folder / "runs" / "tune-wnut.json").read_text())
     (results_folder / "runs" / "tune-wnut.json").write_text(json.dumps({**tuning, **other}))

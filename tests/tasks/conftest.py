@@ -21,7 +21,7 @@ def bilm_folder(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def other_bilm_folder(tmp_path_factory):
-    """That of a model with other weights."""
+    """The folder of a tiny model with other weights."""
     return write_bilm(tmp_path_factory.mktemp("bilm") / "model", seed=2)
 
 
@@ -38,13 +38,13 @@ def tiny(request):
 
 @pytest.fixture
 def ner():
-    """The plainest of them."""
+    """The simplest tiny task."""
     return TINY_TASKS[0]
 
 
 @pytest.fixture
 def train(bilm_folder, tmp_path):
-    """Train a tiny task into a folder of the test's; gives its result."""
+    """Return a function that trains a tiny task in the test's folder and returns its result."""
 
     def train(tiny, *sets, name="run", **more):
         return train_tiny(tiny, sets, tmp_path, name, bilm=bilm_folder, **more)
@@ -79,13 +79,13 @@ def train_tiny(tiny, sets, folder, name, *, has_elmo=True, is_fine_tuned=False, 
 
 @pytest.fixture
 def corpus(corpus):
-    """Without the word that is longer than the model reads, which it would warn of."""
+    """The corpus without the word that would be truncated with a warning."""
     return [sentence for sentence in corpus if not sentence[0].startswith("Donau")]
 
 
 @pytest.fixture
 def source(elmo):
-    """Layers of the tiny model, of any settings."""
+    """Return a function that builds a layer source of the tiny model."""
 
     def source(config, folder=None):
         return LayerSource(elmo, config, folder)

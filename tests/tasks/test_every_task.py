@@ -39,7 +39,7 @@ def test_a_saved_model_predicts_what_it_predicted(train, tiny, tmp_path, place):
     assert set(result["mixes"]) == ({"input", "output"} if place == "both" else {"input"})
     opened = open_task(tmp_path / "run")
     examples = opened.read(tmp_path / tiny.file_name)
-    # What training measured was read from disk, in other batches.
+    # Training measured with layers read from disk, in other batches.
     assert opened.measure(examples) == pytest.approx(result["scores"])
     alone = [next(iter(opened.predict([example]))) for example in examples]
     assert alone == list(opened.predict(examples))

@@ -1,4 +1,4 @@
-"""What a task model reads does not depend on what stands beside it, and is what was asked for."""
+"""Inputs of task models: independent of the rest of the batch, and as configured."""
 
 import pytest
 import torch

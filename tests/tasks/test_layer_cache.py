@@ -1,4 +1,4 @@
-"""Layers from disk are those of the biLM, computed once, and never those of something else."""
+"""Cached layers equal those of the biLM, are computed once, and are never confused."""
 
 import numpy as np
 import pytest
@@ -37,7 +37,7 @@ def test_layers_are_computed_once(elmo, corpus, tmp_path):
     counting = CountingElmo(elmo.model)
     first = LayerSource(counting, ElmoConfig(), tmp_path)
     first.cache(corpus)
-    # A choice of layers has them all on disk.
+    # All layers are on disk, whichever are chosen.
     again = LayerSource(counting, ElmoConfig(layers="top"), tmp_path)
     again.cache(corpus)
     expected = first.read(corpus)[2][:, -1:]

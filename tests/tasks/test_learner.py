@@ -30,7 +30,7 @@ EACH_STEP = ("train.log_every=1", "train.save_every=2", "model.dropout=0.4", "el
 
 
 def numbers(folder):
-    """All that a run measured but the time it took."""
+    """All metrics of a run except times."""
     return [
         {name: value for name, value in line.items() if "second" not in name}
         for line in read_metrics(folder / "metrics.jsonl")
@@ -42,7 +42,7 @@ def test_a_run_in_pieces_has_the_losses_of_one_in_one_piece(train, ner, tmp_path
     whole = train(ner, *sets, name="whole")
     for n_steps in (1, 5):
         train(ner, *sets, name="pieces", budget=Budget(max_steps=n_steps))
-        # What a kill after the last checkpoint would leave behind.
+        # As a kill between two checkpoints would leave it.
         (tmp_path / "pieces" / "result.json").unlink()
         shutil.rmtree(sorted((tmp_path / "pieces" / "checkpoints").iterdir())[-1])
     pieces = train(ner, *sets, name="pieces")
@@ -363,7 +363,7 @@ def test_a_share_trains_on_fewer_and_embeds_no_more_than_it_needs(train, ner, tm
     assert train(ner, *share, cache=cache)["n_train"] == 3
     assert len(list(cache.iterdir())) == 2  # the share, and the dev file
     train(ner, *share, name="again", cache=cache)
-    train(ner, *share, "train.seed=2", name="seed", cache=cache)  # has all it needs in dev's file
+    train(ner, *share, "train.seed=2", name="seed", cache=cache)  # the dev file has all it needs
     assert len(list(cache.iterdir())) == 2
 
 

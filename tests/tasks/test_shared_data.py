@@ -1,4 +1,4 @@
-"""The readers on whole published data sets, where these are at hand."""
+"""The readers on complete published data sets, if available."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Ten examples of each task, in its own file format, for what every task must be able to do.
+"""Ten examples of each task, in its own file format, for tests that every task must pass.
 
 A new task adds its file here.
 """
@@ -52,8 +52,8 @@ class TinyTask:
     file_name: str
     content: str
     sets: tuple[str, ...]
-    raw_text: str | None  # what `elmo predict` reads, if the task reads such
-    is_text_whole: bool = False  # a text is one example, not one after the other
+    raw_text: str | None  # input of `elmo predict`, if the task reads raw text
+    is_text_whole: bool = False  # a whole text is one example
 
 
 NAMES = """\
@@ -70,7 +70,7 @@ Ann/B-PER of/I-PER York/I-PER stood/O in/O York/B-LOC
 """
 
 
-# An entity a digit, after the word where it ends; (1 where it begins, if that is another word.
+# (1 and 1) mark the first and last word of a mention of entity 1; (1) is a mention of one word.
 STORIES = """\
 Ann/(1 Lee/1) ran/_ ./_ She/(1) fell/_ ./_
 Bob/(1) left/_ his/(2|(1) house/2) ./_ It/(2) burned/_ ./_
@@ -86,7 +86,7 @@ I/(1) know/_ me/(1) ./_
 
 
 def as_documents(text):
-    """A document a line, a sentence ends after each full stop."""
+    """One document per line; a sentence ends after each full stop."""
     lines = []
     for number, document in enumerate(text.splitlines()):
         lines.append(f"#begin document ({number}); part 000")
@@ -99,7 +99,7 @@ def as_documents(text):
 
 
 def as_columns(text, n_columns=2):
-    """A token a line, its label last."""
+    """One token per line, with its label last."""
     lines = []
     for sentence in text.splitlines():
         for token in sentence.split():
@@ -262,7 +262,7 @@ TINY_TASKS = [
         as_squad(PARAGRAPHS),
         (
             *SMALL,
-            # With and without ELMo, seeds 1 to 3 are done after 30 to 42 epochs; with words of 8 or
+            # With and without ELMo, seeds 1 to 3 converge in 30 to 42 epochs; with words.dim=8 or
             # a rate of 0.01, some stay at 90, and which ones depends on the CPU.
             "words.dim=16",
             "words.is_trained=true",

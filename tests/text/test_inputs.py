@@ -1,4 +1,4 @@
-"""What Python callers give: which lists are texts, which are tokens, and which could be both."""
+"""Inputs from Python: which lists are texts, which are tokens, and which are ambiguous."""
 
 import pytest
 

@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from elmo.text.tokenizer import Sentence, split_text, tokenize
 
-# Any text, and text made of what tokenizers stumble over.
+# Any text, and text of characters that are difficult for tokenizers.
 TRICKY = st.text(
     st.sampled_from(
         list(".!?…。।։'’\"“”`()-–—&@/:;,$#_<>+* \t\n\r\x0b\x1c\x85\xa0\u2028\u3000")

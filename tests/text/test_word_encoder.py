@@ -1,4 +1,4 @@
-"""How words are read: by bytes, by lists, by both; and what a config of lists must be."""
+"""Word encoding: by bytes, by lists or by both; and which configs of lists are valid."""
 
 import copy
 import dataclasses

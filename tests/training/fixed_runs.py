@@ -1,7 +1,7 @@
 """Two fixed tiny runs; fixed_runs.json has their losses and scores.
 
-A change that must not change numbers is checked by test_fixed_runs.py. A change that does change
-them writes the file anew:
+test_fixed_runs.py checks that a change does not affect these numbers. After a change that is meant
+to affect them, write the file again:
 
 python -m tests.training.fixed_runs
 """

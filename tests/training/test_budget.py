@@ -20,7 +20,7 @@ def test_minutes_count_over_restarts_and_plan_the_steps():
     plan.start(seconds_before=300, n_steps=250)
     assert plan.n_steps == 250  # as the checkpoint has it
     assert not plan.is_over(100)
-    plan.update(150)  # not a moment to plan
+    plan.update(150)  # no step at which the plan is updated
     assert plan.n_steps == 250
     plan.update(200)
     assert plan.n_steps == pytest.approx(400, abs=2)  # half the time took 200 steps

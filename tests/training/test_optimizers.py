@@ -1,4 +1,4 @@
-"""Optimizers: by rows as by the whole, clipping, schedules, states that come back."""
+"""Optimizers: row-wise and dense updates, clipping, schedules, and restored states."""
 
 import math
 
@@ -56,7 +56,7 @@ def gradients(step, rows):
 
 
 def give(named, tensors, *, rows=None):
-    """Set gradients; sparse, in two uneven halves that must be summed, if rows are named."""
+    """Set gradients; if rows are given, sparse and in two uneven parts that must be summed."""
     for parameter, tensor in zip(named.values(), tensors, strict=True):
         if rows is None:
             parameter.grad = tensor.clone()
@@ -288,7 +288,7 @@ def test_averages_follow_the_weights_and_give_them_back():
     with averages.in_place():
         averaged = weight.detach().clone()
     assert torch.equal(weight, last)
-    # A weight that rises by a step's share is as far behind as the average reaches back.
+    # The average of a linearly increasing weight lags by about as many steps as it covers.
     assert 1 - float(averaged[0]) == pytest.approx(0.99 / 0.01 / (200 * EVERY), rel=0.1)
 
 

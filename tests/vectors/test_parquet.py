@@ -1,4 +1,4 @@
-"""Vectors in Parquet: a row a token, as pandas, Arrow and databases read it."""
+"""Vectors in Parquet: one row per token, as pandas, Arrow and databases read it."""
 
 import numpy as np
 import pytest

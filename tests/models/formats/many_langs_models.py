@@ -24,7 +24,7 @@ def write_model(
     clip=3,
     name="tiny.json",
 ):
-    """Write a folder; weights are large enough for clips to cut; no rounding grows by steps."""
+    """Write a folder; weights are large enough for clips to act, but not to amplify rounding."""
     folder.mkdir(parents=True, exist_ok=True)
     generator = torch.Generator().manual_seed(seed)
 

@@ -1,6 +1,6 @@
-"""Small models in exactly the layouts that other projects released: random weights, their names.
+"""Small models with random weights, in exactly the layouts and names of other projects' releases.
 
-Each function takes arrays by their official paths, as `random_models.random_weights` gives them,
+Each function takes arrays by their official paths, as returned by `random_models.random_weights`,
 and writes the same network in another layout. So each reader can be compared with the official one.
 """
 
@@ -120,7 +120,7 @@ def _allennlp_cell(path, values, _):
 
 
 def pack(folder, path, inside=""):
-    """Put all files of a folder into an archive, by the ending of its path."""
+    """Pack all files of a folder into an archive of the kind that its extension names."""
     files = sorted(p for p in folder.rglob("*") if p.is_file())
     if path.suffix == ".zip":
         with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:

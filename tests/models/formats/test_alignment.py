@@ -1,4 +1,4 @@
-"""Alignment matrices: applied to their layer alone; files are read as numbers alone."""
+"""Alignment matrices: applied only to their layer; code in their files is not run."""
 
 import pickle
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""AllenNLP's models: the biLM inside them and its learned sums; nothing in them is run."""
+"""AllenNLP's models: the biLM inside them and its learned mixes; code in their files is not run."""
 
 import json
 import pickle

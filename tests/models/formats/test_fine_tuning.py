@@ -1,4 +1,4 @@
-"""Models of every reading are tuned on a text as models of bytes are."""
+"""Models with any kind of word encoding are fine-tuned on a text like byte models."""
 
 import dataclasses
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Foreign files: both ways bit for bit, however they are packed; and what is refused, and how."""
+"""Foreign files: bit-identical round trips, archives, and errors for invalid files."""
 
 import io
 import json
@@ -45,7 +45,7 @@ def assert_same_datasets(path, weights):
 
 
 def refused(path, *, kind=CheckpointError, options=None):
-    """The one line that opening a model is refused with."""
+    """The one-line error of opening a model."""
     with pytest.raises(kind) as caught:
         formats.read(path, options)
     message = str(caught.value)
@@ -98,7 +98,7 @@ def test_a_zip_of_the_two_files_is_a_model(official, tmp_path, tiny_weights, ins
 
 
 def test_options_are_found_beside_the_weights_by_their_name_first(official, tiny_options):
-    """Folders with several models have options named as their weights."""
+    """Folders with several models have options named like their weights."""
     folder = official.parent
     wrong = {**tiny_options, "lstm": {**tiny_options["lstm"], "dim": 99}}
     shutil.copy(official, folder / "elmo_2x16_weights.hdf5")
@@ -168,7 +168,7 @@ def test_max_characters_of_the_options_is_honored(tiny_options, tiny_weights):
 
 
 def test_opening_a_model_does_not_load_torch_s_compiler(bilm, tmp_path):
-    """It takes seconds, and random start values on a device without memory would load it."""
+    """Loading it takes seconds; random initialization on the meta device would load it."""
     words = Vocabulary.of_words(["bow"])
     model_folder.save(tmp_path / "model", Model(bilm, build_head("full", len(words), 8), words))
     script = (
@@ -381,7 +381,7 @@ def test_options_of_another_model_are_not_overwritten(bilm, official, tmp_path):
         formats.write_official(path, Model(bilm))
     names = sorted(p.name for p in official.parent.iterdir())
     assert names == ["options.json", "weights.hdf5"]
-    formats.write_official(official, Model(bilm))  # the same weights anew are no other model
+    formats.write_official(official, Model(bilm))  # options of replaced weights may be replaced
     assert formats.read(official).bilm.config == bilm.config
 
 
@@ -392,7 +392,7 @@ def test_a_softmax_of_the_model_before_is_not_left_beside_new_weights(scoring_mo
     with pytest.raises(CheckpointError, match=r"(vocab\.txt|softmax\.hdf5): belongs to another"):
         formats.write_official(tmp_path / "weights.hdf5", Model(scoring.bilm))
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
-    formats.write_official(tmp_path / "weights.hdf5", scoring)  # the same files anew
+    formats.write_official(tmp_path / "weights.hdf5", scoring)  # the same files may be rewritten
 
 
 def test_the_backward_direction_alone_has_no_official_file(bilm, tmp_path):

@@ -1,4 +1,4 @@
-"""Files made to read other files, to hang, or to eat memory: each is refused in one line."""
+"""Files crafted to read other files, to hang or to exhaust memory: each is refused in one line."""
 
 import json
 import os
@@ -28,7 +28,7 @@ GIGABYTE = 2**30
 
 
 def replaced(path, make):
-    """The official file with one dataset made by `make(file)`."""
+    """Replace a dataset of the official file by what `make(file)` creates."""
     with h5py.File(path, "a") as file:
         del file[BIAS]
         make(file)
@@ -157,7 +157,7 @@ SIZES = [
 @pytest.mark.parametrize(("group", "key", "make"), SIZES)
 @pytest.mark.parametrize("n", [10**6 + 1, 10**18, 10**400], ids=["1e6", "1e18", "1e400"])
 def test_absurd_sizes_are_refused_at_once(official, tiny_options, group, key, make, n):
-    tiny_options["lstm"]["cell_clip"] = n if n > 10**300 else 3  # a smaller one may be meant
+    tiny_options["lstm"]["cell_clip"] = n if n > 10**300 else 3  # smaller clips may be intended
     tiny_options[group][key] = n if make is None else make(n)
     official.with_name("options.json").write_text(json.dumps(tiny_options))
     message = refused(official, kind=ElmoError)
@@ -183,7 +183,7 @@ def test_json_that_breaks_parsers_is_refused(official, bilm, tmp_path, text):
 
 
 def test_pipes_and_devices_in_a_folder_are_refused(tmp_path, official):
-    """In a process of its own: what is read for ever cannot be interrupted otherwise."""
+    """Read in a separate process, because an endless read could not be interrupted otherwise."""
     names = ["options.json", "weights.hdf5", "vocab.txt", "encoder.pkl", "model.ckpt-4.index"]
     paths = []
     for name in names:

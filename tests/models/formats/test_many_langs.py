@@ -1,4 +1,4 @@
-"""ELMoForManyLangs' folders: the numbers of its package, and every broken file told in one line."""
+"""ELMoForManyLangs' folders: layers equal to its package, and one-line errors for broken files."""
 
 import json
 import pickle
@@ -57,13 +57,13 @@ def test_any_model_and_any_order_of_batches_gives_their_package_s_numbers(tmp_pa
     )
     folder = write_model(tmp_path / "theirs", **settings)
     elmo, embedder = Elmo.load(folder), theirs.Embedder(str(folder), batch_size=64)
-    # "<S>" is a listed word there; here text never spells a marker, so they differ in that.
+    # "<S>" is a listed word in their package; in ours, text never spells a marker.
     sentences = [[word for word in words if word != "<S>"] for words in SENTENCES]
     for words in sentences:
         embedder.model.encoder.reset_states()
         (expected,) = embedder.sents2elmo([words], output_layer=-2)
         np.testing.assert_allclose(elmo.embed_tokens([words])[0].layers, expected, atol=1e-5)
-    # Its own state is carried on from call to call, each of one sentence here.
+    # Their package carries its state from call to call; each call has one sentence.
     embedder.model.encoder.reset_states()
     expected = [embedder.sents2elmo([words], output_layer=-2)[0] for words in sentences]
     carried = elmo.embed_tokens(sentences, state="carry", batch_size=1)
@@ -80,7 +80,7 @@ def test_a_folder_of_ours_holds_the_same_model(folder, tmp_path):
     ):
         np.testing.assert_array_equal(one.layers, other.layers)
     assert (tmp_path / "ours" / "characters.txt").read_text(encoding="utf-8").startswith("a\nb\n")
-    after.save(tmp_path / "ours")  # in its own place
+    after.save(tmp_path / "ours")  # over the folder it was loaded from
 
 
 def test_the_order_of_the_dictionaries_does_not_matter(folder, tmp_path):

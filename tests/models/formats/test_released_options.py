@@ -1,4 +1,4 @@
-"""What the options of models in the wild say, and what they leave out."""
+"""Options of released models: unusual values, unknown keys, and missing ones."""
 
 import json
 import shutil
@@ -54,7 +54,7 @@ def test_any_number_of_layers_is_read_and_written(tmp_path, tiny_options, n_laye
 
 
 def test_cells_as_wide_as_their_output_have_no_projection(tmp_path, tiny_options, corpus):
-    """TensorFlow's cell has then no projection, and does not clip its output."""
+    """TensorFlow's cell then has no projection, and does not clip its output."""
     tiny_options["lstm"] |= {"dim": 8, "projection_dim": 8, "proj_clip": 0.1}
     weights = random_weights(tiny_options)
     bare = {path: values for path, values in weights.items() if not path.endswith("W_P_0")}

@@ -1,4 +1,4 @@
-"""The compiled convolutions of characters against torch's, forwards and backwards."""
+"""The compiled character convolutions against torch's, forward and backward pass."""
 
 import pytest
 import torch
@@ -25,7 +25,7 @@ def make_parameters(filters, char_dim, seed=0):
 
 
 def find_plainly(char_ids, vectors, filters):
-    """In double precision: torch's float32 convolution is not exact enough to compare with."""
+    """Compute in float64: torch's float32 convolution is not exact enough to compare with."""
     characters = embedding(char_ids, vectors.double(), padding_idx=0).transpose(1, 2)
     return torch.cat(
         [conv1d(characters, w.double(), b.double()).amax(-1) for w, b in filters], dim=-1
@@ -33,7 +33,7 @@ def find_plainly(char_ids, vectors, filters):
 
 
 def has_clear_winners(char_ids, vectors, filters):
-    """Whether no filter answers almost equally to two windows of unlike characters."""
+    """Whether no filter has almost equal maxima at windows of different characters."""
     characters = vectors.double()[char_ids].transpose(1, 2)
     for weight, bias in filters:
         answers = conv1d(characters, weight.double(), bias.double())  # (U, n, windows)

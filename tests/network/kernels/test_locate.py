@@ -1,4 +1,4 @@
-"""Which library is opened: each case in a process of its own, with a cache of its own."""
+"""Which kernel library is opened; each case has its own process and its own cache."""
 
 import os
 import shutil

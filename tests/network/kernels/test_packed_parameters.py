@@ -1,4 +1,4 @@
-"""Weights that are held packed only: the same numbers, and plain tensors for whoever asks."""
+"""Weights held only in packed form: equal results, and plain tensors on access."""
 
 import copy
 import pickle
@@ -26,7 +26,7 @@ def build_model(dtype=None):
 
 
 def held_packed(bilm):
-    """The modules whose weights are only there packed."""
+    """The modules whose weights are held only in packed form."""
     return [module for module in bilm.modules() if packed_of(module) is not None]
 
 
@@ -43,7 +43,7 @@ def test_packed_weights_give_the_same_vectors_and_the_same_weights(dtype):
     assert n_packed == 2 * tiny().char_cnn.n_highways + 2 * tiny().lstm.n_layers
     assert torch.equal(run(packed), run(plain))
     assert packed.eval().n_parameters == plain.n_parameters
-    assert len(held_packed(packed)) == n_packed  # all of that has asked for no weight
+    assert len(held_packed(packed)) == n_packed  # nothing so far has accessed a weight
     found, expected = packed.state_dict(), plain.state_dict()
     assert list(found) == list(expected)
     assert all(torch.equal(found[name], expected[name]) for name in expected)
@@ -108,7 +108,7 @@ def test_weights_asked_for_in_inference_mode_can_be_trained():
 def test_frozen_weights_stay_frozen():
     bilm = build_model().requires_grad_(False)
     bilm.hold_packed()
-    bilm(encode_batch(SENTENCES, 50, 3))  # with gradients enabled, but none are wanted
+    bilm(encode_batch(SENTENCES, 50, 3))  # with gradients enabled, but none needed
     assert held_packed(bilm)
     assert not any(each.requires_grad for each in bilm.parameters())
 

@@ -11,7 +11,7 @@ from elmo.network.kernels.packed_weight_cache import PackedWeightCache
 
 
 class Packing:
-    """A layer whose weights are packed into the number of times they were packed before."""
+    """A layer whose packed form is the number of times that it was packed before."""
 
     def __init__(self, layer):
         self.layer = layer

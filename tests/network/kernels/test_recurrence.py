@@ -1,4 +1,4 @@
-"""The compiled recurrence against a plain one of a dozen lines, forwards and backwards."""
+"""The compiled recurrence against a plain one of a dozen lines, forward and backward pass."""
 
 import os
 import subprocess
@@ -297,7 +297,7 @@ def test_writes_that_bypass_torch_are_seen_after_forget_all():
     with torch.no_grad():
         case.run_fast()
         for tensor in case.layers[0].parameters():
-            tensor.numpy().flat[1] += 2  # none of the numbers that are compared
+            tensor.numpy().flat[1] += 2  # not one of the values that are sampled for changes
         kernels.forget_all()
         assert_close(case.run_fast(), case.run_reference(), 1e-5)
 
@@ -364,7 +364,7 @@ def test_large_and_broken_numbers_behave_as_in_torch():
         assert_close(case.run_fast(), case.run_reference(), 1e-5)
         case.rows[0][2] = float("nan")
         outputs = case.run_fast()[0]
-        assert outputs[2].isnan().all()  # seen by the caller, and only in its own sentence
+        assert outputs[2].isnan().all()  # the caller sees NaN, but only in its own sentence
         assert outputs[[0, 1, 3, 4]].isfinite().all()
 
 
@@ -435,7 +435,7 @@ def test_weights_in_bfloat16_give_what_the_same_weights_give_in_float32():
             case.layers = [layer.float() for layer in halves]
             assert_close(found, case.run_reference(), tolerance)
     case.layers = [layer.to(torch.bfloat16) for layer in case.layers]
-    assert not kernels.can_run(case.layers, case.rows)  # gradients are wanted
+    assert not kernels.can_run(case.layers, case.rows)  # gradients are needed
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""The kernel's normalizers against PyTorch's of all logits."""
+"""The kernel's softmax normalizers against PyTorch's over all logits."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Against numbers that were published, and others worked out by hand."""
+"""Coreference scores, compared with published and hand-computed values."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ from elmo.tasks.coref.metrics import (
 
 
 def clusters(text):
-    """Words are clusters, their letters mentions."""
+    """Read words as clusters and their letters as mentions."""
     return [frozenset(word) for word in text.split()]
 
 

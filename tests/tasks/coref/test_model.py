@@ -82,7 +82,7 @@ def plain_vectors(model, sentences):
 
 @torch.no_grad()
 def plain_layers(scorer, x):
-    """The output of a scorer, one matrix after the other."""
+    """The output of a scorer, computed layer by layer."""
     for layer in scorer.layers:
         x = torch.relu(layer.weight @ x + layer.bias)
     return float(scorer.output.weight[0] @ x + scorer.output.bias[0])
@@ -90,7 +90,7 @@ def plain_layers(scorer, x):
 
 @torch.no_grad()
 def plain_score(model, vectors, i, j, speakers, genre):
-    """Of span j as the antecedent of span i: the coarse part, and all of it."""
+    """The coarse and the full score of span j as the antecedent of span i."""
     mention = [plain_layers(model.mention, vectors[k]) for k in (i, j)]
     coarse = model.coarse(vectors[i]) @ vectors[j]
     bucket = max(k for k, least in enumerate(DISTANCES) if i - j >= least)
@@ -107,7 +107,7 @@ def plain_score(model, vectors, i, j, speakers, genre):
     return float(coarse + mention[1]), float(score)
 
 
-# The long one does not fit into what is read, scored or ranked at once.
+# The long document exceeds what is read, scored or ranked in one chunk.
 @pytest.mark.parametrize(
     ("n_tokens", "n_rows", "genre"), [(60, 24, None), (60, 24, "nw"), (5000, 12, "bc")]
 )

@@ -1,4 +1,4 @@
-"""Pairs of sentences in the formats people have, and broken ones."""
+"""Pairs of sentences in all supported formats, and broken files."""
 
 import gzip
 import json

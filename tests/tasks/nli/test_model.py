@@ -53,7 +53,7 @@ def plain_bilstm(bilstm, vectors):
 
 
 def plain_encode(model, tokens):
-    """Each token by the first biLSTM, with ELMo beside it if it is at the output."""
+    """Encode each token with the first biLSTM, and append ELMo if it is at the output."""
     batch = model.tokens.read([tokens])
     encoded = plain_bilstm(model.encoder, list(model.tokens(batch)[0]))
     at_output = model.tokens.add_at_output(torch.zeros(1, len(tokens), 0), batch)[0]

@@ -1,4 +1,4 @@
-"""The CRF against the sum and the best over all sequences, one by one."""
+"""The CRF against brute force over all label sequences."""
 
 import itertools
 

@@ -81,7 +81,7 @@ def test_questions_whose_answer_is_cut_off_are_left_out_of_training_alone(path):
     with pytest.raises(DataError, match="no question"):
         read(path, *limits)
     assert read(path, *limits, is_training=False)[0].answers == ("Bob",)
-    # An answer that the cut goes through is not whole.
+    # An answer that extends beyond the cut is cut off, too.
     write(path, {"text": "sang. Bob", "answer_start": TEXT.index("sang")})
     with pytest.raises(DataError, match="no question"):
         read(path, *limits)

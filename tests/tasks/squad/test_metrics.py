@@ -1,4 +1,4 @@
-"""Answers against what evaluate-v1.1.py gives, worked out by hand."""
+"""Scores of answers, compared with hand-computed results of evaluate-v1.1.py."""
 
 import pytest
 
@@ -28,12 +28,11 @@ def test_small_letters_punctuation_articles(answer, words):
         ("Denver", ["Denver Broncos"], 0, 200 / 3),
         # Two of its three words are among four: precision 2/3, recall 1/2.
         ("red green blue", ["red green one two"], 0, 400 / 7),
-        # A word counts as often as both have it.
+        # A repeated word counts as often as both contain it.
         ("no no no", ["no no way"], 0, 200 / 3),
         ("Denver", ["Carolina", "Denver Broncos", "the Denver."], 100, 100),
-        # The best of each measure need not be one reference's.
         ("Denver", ["Carolina"], 0, 0),
-        ("the", ["a"], 100, 0),  # as the script has it: no words are the same words, but share none
+        ("the", ["a"], 100, 0),  # as in the script: no words equal no words, but share none
         ("", ["Denver"], 0, 0),
     ],
 )

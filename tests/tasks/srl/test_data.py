@@ -1,4 +1,4 @@
-"""Propositions in columns of all kinds, and broken ones, which are named by file and line."""
+"""Propositions in columns of all kinds; errors in broken files name the file and line."""
 
 import lzma
 

@@ -40,19 +40,19 @@ def test_a_reference_is_an_argument_of_its_own():
         ("B-ARG0 B-V B-ARG1 I-ARG1", "B-ARG0 B-V B-ARG1 O", 1, 2, 2),
         ("B-ARG0 B-V B-ARG1 I-ARG1", "B-ARG1 B-V B-ARG1 I-ARG1", 1, 2, 2),
         ("B-ARG0 B-V B-ARG1 I-ARG1", "B-ARG0 O B-ARG1 I-ARG1", 2, 2, 2),
-        # Half of a discontinuous argument is nothing; the half is one too many, the whole missed.
+        # Half of a discontinuous argument is one false positive and one false negative.
         ("B-ARG1 O B-V B-C-ARG1", "B-ARG1 O B-V O", 0, 1, 1),
         ("B-ARG1 O B-V B-C-ARG1", "B-ARG1 O B-V B-C-ARG1", 1, 1, 1),
         ("B-ARG1 O B-V B-C-ARG1", "B-ARG1 O B-V B-ARG1", 0, 2, 1),
         ("B-ARG1 O B-V B-C-ARG1 B-C-ARG1", "B-ARG1 O B-V B-C-ARG1 I-C-ARG1", 0, 1, 1),
-        # A lone continuation is what it continues.
+        # A continuation of nothing counts as an argument of its role.
         ("O B-V B-ARG1", "O B-V B-C-ARG1", 1, 1, 1),
         ("B-ARG0 B-R-ARG0 B-V", "B-ARG0 B-ARG0 B-V", 1, 2, 2),
         ("O B-V O", "O B-V O", 0, 0, 0),
     ],
 )
 def test_scores_are_those_counted_by_hand(gold, predicted, n_right, n_predicted, n_gold):
-    # Beside another proposition that has one argument, found.
+    # Scored with another proposition, whose only argument is found.
     scores = score_arguments(
         [labels(gold), ["B-ARG0", "B-V"]], [labels(predicted), ["B-ARG0", "B-V"]]
     )

@@ -1,4 +1,4 @@
-"""Column files as people have them, and broken ones, which are named by file and line."""
+"""Column files of all kinds; errors in broken files name the file and line."""
 
 import lzma
 

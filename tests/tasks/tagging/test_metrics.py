@@ -10,7 +10,7 @@ def test_scores_are_those_counted_by_hand():
     gold = [[(0, 2, "A"), (3, 4, "B")], [(0, 1, "A")], []]
     found = [[(0, 2, "A"), (3, 4, "A")], [], [(1, 2, "B")]]
     scores = score_spans(gold, found)
-    # One of three found is right, one of three that are there is found.
+    # One of three predicted spans is correct, and one of three gold spans is found.
     assert scores["precision"] == pytest.approx(100 / 3)
     assert scores["recall"] == pytest.approx(100 / 3)
     assert scores["f1"] == pytest.approx(100 / 3)

@@ -20,7 +20,7 @@ LINES = ["I took a bow. He left.", "", "naïve 東京 🙂", "x" * 300, "", "The
 
 
 def write(path, lines):
-    """A file of lines in the format that its name says."""
+    """Write a file of lines in the format of its extension."""
     path.parent.mkdir(parents=True, exist_ok=True)
     text = "".join(line + "\n" for line in lines).encode()
     if path.suffix == ".parquet":

@@ -1,4 +1,4 @@
-"""A corpus to shards: the same rows as from single files, whatever happens on the way."""
+"""A corpus to shards: the same rows as from single files, despite kills, damage and restarts."""
 
 import logging
 import multiprocessing
@@ -51,13 +51,13 @@ def contents(folder):
 
 
 def n_shards(folder):
-    """Shards that are in their places, while others are being written."""
+    """The number of finished shards, while others are being written."""
     walked = os.walk(folder)
     return sum(name.endswith(".parquet") for _, _, names in walked for name in names)
 
 
 def assert_same_rows(one, other):
-    """Two folders of shards: the same names, rows and records, vectors to 1e-5."""
+    """Check that two folders have the same shards, rows and metadata, and vectors within 1e-5."""
     names = [
         {path.relative_to(folder) for path in folder.rglob("*.parquet")} for folder in (one, other)
     ]
@@ -133,7 +133,7 @@ def test_a_broken_shard_is_found_and_made_again(damage, corpus, official, tmp_pa
     whole = contents(tmp_path / "out")
     victim = tmp_path / "out" / "a.txt-00001.parquet"
     content = bytearray(victim.read_bytes())
-    # A byte of some vector: after the small columns, before the file's own description.
+    # A byte of some vector: after the small columns, before the file's metadata.
     content[len(content) // 2] ^= 1
     broken = {"flipped": content, "cut": content[:-5], "emptied": b""}
     victim.unlink() if damage == "gone" else victim.write_bytes(broken[damage])
@@ -152,7 +152,7 @@ def test_a_run_killed_at_random_loses_nothing_and_writes_nothing_twice(corpus, o
             target=embed_corpus, args=(corpus, out, official), kwargs={"shard_bytes": 600}
         )
         process.start()
-        # Until it has written some more, then to any moment of the writing of the next one.
+        # Wait until it has written some more, then for a random time while it writes the next one.
         n_more = len(done) + random.randint(1, len(names) // 6)
         while process.is_alive() and n_shards(out) < n_more:
             time.sleep(0.001)
@@ -165,7 +165,7 @@ def test_a_run_killed_at_random_loses_nothing_and_writes_nothing_twice(corpus, o
         done = found
     assert n_killed >= 3
     assert embed_corpus(corpus, out, official, shard_bytes=600).n_new == 0
-    assert contents(out) == done  # and what the killed ones left has been cleared
+    assert contents(out) == done  # leftovers of the killed runs are removed
     assert_same_rows(out, tmp_path / "whole")
 
 

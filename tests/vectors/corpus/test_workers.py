@@ -39,7 +39,7 @@ def corpus(tmp_path):
 
 
 def kill_a_worker(out, killed):
-    """Kill one of the two actors when some shards are there; note how many there were."""
+    """Kill one of the two actors once there are some shards, and record their number."""
     while n_shards(out) < 3:
         time.sleep(0.002)
     for pid in [pid for raylet in children(os.getpid()) for pid in children(raylet)]:
