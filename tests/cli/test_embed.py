@@ -118,7 +118,7 @@ def test_chosen_layers_are_written(run, text, tmp_path, official, expected, laye
         np.testing.assert_allclose(file["0"], choose(expected[0]), atol=1e-5)
 
 
-def test_float16_halves_the_numbers(run, text, tmp_path, official, expected):
+def test_float16_is_written_within_its_precision(run, text, tmp_path, official, expected):
     run("embed", text, "-o", tmp_path / "v.h5", "-m", official, "--dtype", "float16")
     with h5py.File(tmp_path / "v.h5") as file:
         assert file["0"].dtype == np.float16

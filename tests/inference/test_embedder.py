@@ -101,7 +101,7 @@ def test_a_warm_start_is_what_an_empty_sentence_leaves_behind(sentences, batch_s
         np.testing.assert_allclose(layers, expected[:, 1:-1], atol=1e-5, rtol=1e-5)
 
 
-def test_sums_of_layers_are_written_a_piece_at_a_time(corpus):
+def test_sums_of_layers_are_written_in_pieces_that_cover_the_sentence(corpus):
     weights = np.array([[0.5, 0.25, -1.0], [0.0, 0.0, 1.0]], np.float32)
     tokens = corpus[2]
     out = np.full((2, len(tokens), 16), np.nan, np.float32)

@@ -157,8 +157,12 @@ def test_what_an_earlier_process_left_is_resumed(server, tmp_path):
 def test_what_was_left_of_another_address_is_not_resumed(server, tmp_path):
     folder = tmp_path / "home" / "models" / "small"
     folder.mkdir(parents=True)
-    (folder / f".{WEIGHTS.split('/')[-1]}.part").write_bytes(b"something else")
+    name = WEIGHTS.split("/")[-1]
+    (folder / f".{name}.part").write_bytes(b"something else")
+    address = hashlib.sha256(b"https://elsewhere/weights.hdf5").hexdigest()
+    (folder / f".{name}.address").write_text(address)
     assert Elmo.load("small").bilm.config.lstm.dim == 16
+    assert not any("bytes=" in str(sent) for _, sent in server.requests)
 
 
 @pytest.mark.parametrize(("status", "told"), [(404, "HTTP 404"), (403, "HTTP 403")])

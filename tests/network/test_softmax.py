@@ -133,7 +133,7 @@ def test_probabilities_sum_to_one_and_agree_with_nll(hidden, targets, kind):
         torch.testing.assert_close(head.nll(hidden, targets), -chosen)
 
 
-def test_adaptive_softmax_learns_the_frequent_word(hidden, targets):
+def test_adaptive_softmax_learns_its_targets(hidden, targets):
     head = AdaptiveSoftmax(N_WORDS, DIM)
     optimizer = torch.optim.Adam(head.parameters(), lr=0.05)
     before = head.nll(hidden, targets).mean().item()

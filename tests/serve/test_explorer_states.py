@@ -54,11 +54,13 @@ def test_results_disappear_with_the_text(page):
 
 
 def test_a_late_response_does_not_replace_a_newer_one(page):
-    page.locator("#text").fill("One ship here .\nAnother ship there .")
+    late = []
+    page.route("**/api/embed", lambda route: late.append(route), times=1)
     with page.expect_request("**/api/embed"):
-        pass
+        page.locator("#text").fill("One ship here .\nAnother ship there .")
     page.get_by_role("button", name="bank", exact=True).click()
     expect(page.locator("#compared-word")).to_have_value("bank")
+    late[0].continue_()
     page.wait_for_timeout(500)
     assert page.locator("#compared-word").input_value() == "bank"
 

@@ -106,7 +106,7 @@ def test_what_nobody_waits_for_is_not_taken():
 
 
 @given(st.lists(st.lists(st.integers(1, 30), min_size=1, max_size=8), max_size=8))
-def test_every_piece_is_taken_once_and_in_its_jobs_job(all_sizes):
+def test_every_item_is_taken_once_and_in_the_order_of_its_job(all_sizes):
     queue = FairQueue()
     jobs = [job(f"{k}.", *sizes) for k, sizes in enumerate(all_sizes)]
     for one in jobs:
