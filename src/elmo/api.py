@@ -402,7 +402,7 @@ class Elmo:
 
         A frozen layer shares this model's weights; a fine-tuned one has its own copy.
         """
-        self.model.refuse_alignment("a layer")
+        self.model.refuse_alignment("Elmo.layer")
         return ElmoLayer(
             copy.deepcopy(self.bilm) if fine_tune else self.bilm,
             n_outputs=n_outputs,

@@ -71,7 +71,7 @@ def test_a_text_is_not_taken_for_the_characters_of_its_words(folder):
 
 @pytest.mark.parametrize("place", [-1, 5])
 def test_a_place_outside_its_sentence_is_reported(folder, place):
-    with pytest.raises(DataError, match=f"place {place} of the sentence 'I took a bow .'"):
+    with pytest.raises(DataError, match=f"position {place} in the sentence 'I took a bow .'"):
         TokenFeatures(folder).transform([(["I", "took", "a", "bow", "."], place)])
 
 

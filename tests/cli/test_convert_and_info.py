@@ -107,7 +107,7 @@ def test_alignment_matrices_are_read_and_kept(run, refused, official, tmp_path):
     for name in ("a.npz", "b.npz"):
         np.testing.assert_allclose(np.load(tmp_path / name)["0"], expected, atol=1e-5)
     told = refused("convert", official, tmp_path / "weights.hdf5", *option)
-    assert "official weights of a model whose layer 1 has an alignment matrix" in told
+    assert "(official format): alignment matrices are not supported, but layer 1 has one" in told
 
 
 @pytest.mark.parametrize("wrong", ["best_mapping.pth", "x=best_mapping.pth", "1="])

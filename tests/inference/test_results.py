@@ -61,7 +61,7 @@ def test_a_choice_that_is_none_is_reported(choice):
 
 @pytest.mark.parametrize("choice", ["all", "0,1"])
 def test_one_vector_per_token_needs_one_choice(embedded, choice):
-    with pytest.raises(ConfigError, match="expected one layer or one mix"):
+    with pytest.raises(ConfigError, match="expected one layer or one weighted sum"):
         embedded.vectors(choice)
 
 

@@ -132,7 +132,7 @@ def test_a_word_is_named_by_asterisks_or_by_its_position(scoring):
     by_position = scoring.substitutes("I took a bow .", 3)
     assert scoring.substitutes("I took a *bow* .") == by_position
     assert scoring.substitutes(["I", "took", "a", "bow", "."], 3) == by_position
-    with pytest.raises(DataError, match="tokens without a position"):
+    with pytest.raises(DataError, match="a list of tokens was given without a position"):
         scoring.substitutes(["I", "took"])
 
 

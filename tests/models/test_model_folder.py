@@ -248,7 +248,7 @@ def test_another_format_version_is_refused(folder, version):
     settings = json.loads((folder / CONFIG).read_text())
     settings["format_version"] = version
     (folder / CONFIG).write_text(json.dumps(settings))
-    assert f"format_version is {version!r}, expected at most 1" in refused(folder)
+    assert f"format_version is {version!r}, expected 1;" in refused(folder)
 
 
 @pytest.mark.parametrize(

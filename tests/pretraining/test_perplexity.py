@@ -100,7 +100,7 @@ def test_no_words_are_an_error(model):
 
 
 def test_a_model_without_a_head_is_an_error(model, tmp_path):
-    with pytest.raises(CheckpointError, match="no head"):
+    with pytest.raises(CheckpointError, match="no softmax"):
         measure_text(Model(model.bilm), str(tmp_path / "any.txt"), "tokens")
 
 

@@ -83,7 +83,7 @@ def test_blank_lines_count_in_line_numbers(tmp_path):
 def test_labels_must_match_the_pairs(tmp_path):
     path = write(tmp_path, "a", PAIRS)
     (tmp_path / "a.gold.txt").write_text("T\n")
-    with pytest.raises(DataError, match=r"a.gold.txt: 1 labels, expected one for 4 pairs"):
+    with pytest.raises(DataError, match=r"a.gold.txt: 1 labels for 4 pairs, expected at least"):
         read_pairs(path)
     with pytest.raises(DataError, match=r"expected a file such as train.data.txt"):
         read_pairs(tmp_path / "a.gold.txt")

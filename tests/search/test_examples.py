@@ -76,7 +76,7 @@ def test_fewer_neighbors_than_one_are_refused(elmo, corpus, k):
 
 def test_several_layers_are_refused(elmo, corpus):
     layers = elmo.embed_tokens([["bow"]])[0].layers[:, 0]
-    with pytest.raises(ConfigError, match="are several"):
+    with pytest.raises(ConfigError, match="selects several layers"):
         ExampleIndex(elmo, corpus).nearest(layers, 3, mix="all")
 
 

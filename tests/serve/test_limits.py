@@ -84,7 +84,7 @@ def test_validation_stops_at_the_first_wrong_item():
 def test_a_text_with_too_many_sentences_is_not_split_to_its_end():
     texts = ["Yes. No. " * 10, "It is late. " * 5_000]
     limits = Limits(max_sentences=100)
-    with pytest.raises(RequestError, match=r"101 sentences or more"):
+    with pytest.raises(RequestError, match=r"101 or more sentences"):
         split_texts(texts, limits)
 
 

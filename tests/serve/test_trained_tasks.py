@@ -119,9 +119,9 @@ def test_pairs_are_answered_as_by_the_command(client, model, trained, task):
 
 def test_each_task_says_what_it_expects(client):
     for task, body, message in (
-        ("nli", {"texts": [TEXT]}, "texts in the body, expected pairs for nli"),
-        ("ner", {"pairs": [PAIR]}, "pairs in the body, expected texts for ner"),
-        ("ner", {}, "nothing in the body, expected texts for ner"),
+        ("nli", {"texts": [TEXT]}, "the body has texts, expected only pairs for task nli"),
+        ("ner", {"pairs": [PAIR]}, "the body has pairs, expected only texts for task ner"),
+        ("ner", {}, "the body has nothing, expected only texts for task ner"),
         ("squad", {"pairs": [["", "A dog ran."]]}, "pairs.0: the question is empty"),
         ("nli", {"pairs": [["One."]]}, "at least 2 items"),
     ):

@@ -53,7 +53,7 @@ def test_one_token_list_is_distinguished_from_several():
     assert read_tokens(["a"], "embed")[1]
     assert read_tokens([], "embed")[1]
     assert not read_tokens([["New York"]], "embed")[1]
-    with pytest.raises(DataError, match="every token has white space, as 'New York'"):
+    with pytest.raises(DataError, match="every token contains whitespace, such as 'New York'"):
         read_tokens(["New York"], "embed")
 
 

@@ -121,7 +121,7 @@ def test_a_wrong_file_is_reported(official, tmp_path, text, told):
 )
 def test_ids_that_a_format_cannot_hold_are_reported(official, tmp_path, ids, out, key):
     (tmp_path / "p.fasta").write_text("".join(f">{each}\nMK\n" for each in ids))
-    told = f"the key '{key}' of record {len(ids)} is there already"
+    told = f"the key '{key}' of record {len(ids)} is a duplicate"
     with pytest.raises(DataError, match=re.escape(told)):
         embed_file(tmp_path / "p.fasta", tmp_path / out, official)
     assert not (tmp_path / out).exists()
@@ -133,7 +133,7 @@ def test_an_id_that_is_a_line_number_is_reported(official, tmp_path, out, is_tex
     (tmp_path / "p.fasta").write_text(f">{0 if is_text_first else 1}\nMK\n")
     (tmp_path / "a.txt").write_text("I took a bow.\n")
     sources = [tmp_path / "p.fasta", tmp_path / "a.txt"]
-    with pytest.raises(DataError, match="of record 2 is there already"):
+    with pytest.raises(DataError, match="of record 2 is a duplicate"):
         embed_file(sources[::-1] if is_text_first else sources, tmp_path / out, official)
 
 

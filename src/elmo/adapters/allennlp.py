@@ -84,7 +84,10 @@ class _ElmoBiLm(nn.Module):
         self._elmo_lstm = _StatefulBiLM(bilm)
         self.num_layers = bilm.config.lstm.n_layers + 1
         if vocab_to_cache:
-            raise ConfigError("vocab_to_cache of _ElmoBiLm, expected none; Elmo has it")
+            raise ConfigError(
+                "_ElmoBiLm does not support vocab_to_cache, expected None; use "
+                "Elmo(..., vocab_to_cache=...)"
+            )
 
     def get_output_dim(self) -> int:
         """Width of a vector."""

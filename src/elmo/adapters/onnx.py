@@ -36,7 +36,7 @@ ACTIVATIONS = {"relu": "Relu", "tanh": "Tanh"}
 
 def export_onnx(elmo: Elmo, path: str | Path) -> None:
     """Write a model as an ONNX file; its settings are in the file's metadata."""
-    elmo.model.refuse_alignment("an ONNX graph")
+    elmo.model.refuse_alignment("ONNX export")
     graph = Graph()
     layers = _layers(graph, elmo.bilm)
     shape = [elmo.n_layers, "B", "tokens", elmo.output_dim]

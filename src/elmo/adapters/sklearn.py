@@ -138,7 +138,7 @@ def _check_places(places: list[int], tokens: list[str]) -> None:
     outside = [place for place in places if not 0 <= place < len(tokens)]
     if outside:
         raise DataError(
-            f"place {outside[0]} of the sentence {' '.join(tokens)[:40]!r}, expected 0 to "
+            f"position {outside[0]} in the sentence {' '.join(tokens)[:40]!r}, expected 0 to "
             f"{len(tokens) - 1}"
         )
 

@@ -50,7 +50,12 @@ from elmo.cli.options import (
     "--column", default="text", show_default=True, help="Text column of .csv, .tsv or .parquet."
 )
 @click.option("--workers", type=click.IntRange(1), help="Processes for a corpus.  [default: 1]")
-@click.option("--ray", is_flag=False, flag_value="", help="Use the Ray cluster at this address.")
+@click.option(
+    "--ray",
+    is_flag=False,
+    flag_value="",
+    help="Run on the Ray cluster at this address; without an address, start Ray on this machine.",
+)
 def embed(
     sources: tuple[str, ...],
     out: str,
@@ -66,13 +71,13 @@ def embed(
     INPUT is plain, .gz or .xz text, a glob, or - for standard input; the output has one record per
     line. Sequences of a FASTA file, and rows of a table with --id-column, are keyed by their ids.
 
-    A folder of text, FASTA and .parquet files becomes a folder of shards, with --format parquet;
-    run the same command to resume it.
+    A folder or URL of text, FASTA and .parquet files is written as a folder of Parquet shards; for
+    a single file, add --format parquet. Run the same command to resume.
     """
     is_corpus = bool(shards) or any("://" in source or Path(source).is_dir() for source in sources)
     if not is_corpus:
         if workers or ray is not None:
-            raise click.UsageError("--workers and --ray write shards: add --format parquet.")
+            raise click.UsageError("--workers and --ray require a corpus; add --format parquet.")
         from elmo.files.text_files import find_text_files
         from elmo.vectors import embed_file
 
@@ -86,7 +91,7 @@ def embed(
         raise click.UsageError("--pool is for a file, not for a corpus.")
     check_folder_name(out)
     if len(sources) > 1:
-        raise click.UsageError("A corpus is one file or folder: put the files into one folder.")
+        raise click.UsageError(f"{len(sources)} inputs for a corpus, expected one file or folder.")
     from elmo.files.remote import StoragePath
     from elmo.vectors.corpus import LocalWorkers, RayWorkers, embed_corpus
     from elmo.vectors.corpus.chunks import find_files

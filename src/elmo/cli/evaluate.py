@@ -44,7 +44,8 @@ def evaluate(
 
     A biLM: perplexity on text (FILE may be a glob), with the full softmax, each sentence from a
     zero state. Sentence boundaries count as words. Bits per character add 8 bits for each byte of
-    an unknown word, so that models with different vocabularies can be compared.
+    an unknown word and for the space after it, so that models with different vocabularies can be
+    compared.
 
     A task model of `elmo train`: the scores of its task on a data FILE.
     """

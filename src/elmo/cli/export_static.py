@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 @click.option(
     "--text",
     multiple=True,
-    help="Text: the vector of each of its words is the mean over it; a glob; repeatable.",
+    help="Text files (path or glob); the vector of a word is the mean over its occurrences; "
+    "repeatable.",
 )
 @lines_option
 @click.option(

@@ -29,10 +29,13 @@ if TYPE_CHECKING:
     "--layers",
     default="top",
     show_default=True,
-    help="Vectors of the graph of a large text, and of what is exported: top, average, or the "
-    "number of a layer.",
+    help="Layer for the search graph and for exports: top, average, or a layer number.",
 )
-@click.option("--exact", is_flag=True, help="No graph: a search for any word compares all of them.")
+@click.option(
+    "--exact",
+    is_flag=True,
+    help="Build no search graph; --any-word then compares all vectors (exact, but slower).",
+)
 @lines_option
 @path_option("--parquet", help="Export a map of the words for embedding-atlas: x, y, neighbors.")
 @path_option("--tsv", help="Export vectors to a folder for TensorBoard's projector.")
@@ -57,7 +60,7 @@ def index(
     """Index every word of a text in its context.
 
     TEXT is a file, a folder or a glob of files: plain, .gz or .xz; or - for standard input. To
-    export an index that exists, TEXT is its folder, without --out.
+    export an existing index, give its folder as TEXT and omit --out.
     """
     if out is None and parquet is None and tsv is None:
         raise click.UsageError("Missing option '--out' / '-o'.")

@@ -28,7 +28,7 @@ def models(name: str | None, as_json: bool) -> None:
         for row in rows:
             mark = "*" if row["is_here"] else " "
             click.echo(fit_terminal(f"{mark} {row['name']:{width}}  {row['about']}"))
-        click.echo("(*: already downloaded; `elmo models NAME` says more)")
+        click.echo("* = downloaded. Run `elmo models NAME` for details.")
     else:
         for key, value in rows[0].items():
             values = value if isinstance(value, tuple) else (value,)

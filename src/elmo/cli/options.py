@@ -45,7 +45,7 @@ def warn_of_unknown_words(rate: float) -> None:
     if rate > MAX_UNKNOWN_RATE:
         warnings.warn(
             f"{rate:.0%} of the words are not in the vocabulary and were scored as the unknown "
-            "word; perplexities of such text cannot be compared",
+            "word; do not compare this perplexity with that of a model with another vocabulary",
             stacklevel=2,
         )
 
@@ -55,7 +55,7 @@ def check_folder_name(out: str | Path) -> None:
     ending = Path(out).suffix
     if re.fullmatch(r"\.[a-z]\w*", ending, re.IGNORECASE) and not Path(out).is_dir():
         raise ConfigError(
-            f"{out}: a folder is written, expected a name without the ending {ending}"
+            f"{out}: the output is a folder, expected a name without the file extension {ending}"
         )
 
 
@@ -159,8 +159,16 @@ set_option = click.option(
 def budget_options(command: Command) -> Command:
     """Add the options that limit a run in time and steps."""
     for option in (
-        click.option("--max-steps", type=int, help="Maximum training steps, over all restarts."),
-        click.option("--max-minutes", type=float, help="Maximum training time, over all restarts."),
+        click.option(
+            "--max-steps",
+            type=int,
+            help="Maximum training steps, including those before a restart.",
+        ),
+        click.option(
+            "--max-minutes",
+            type=float,
+            help="Maximum training time in minutes, including the time before a restart.",
+        ),
     ):
         command = option(command)
     return command

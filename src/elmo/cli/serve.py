@@ -61,7 +61,7 @@ def serve(
         from elmo.serve.run import serve as run
     except ModuleNotFoundError as error:
         raise click.ClickException(
-            f"{error.name} is missing; install the server with: pip install 'elmo-torch[serve]'"
+            f"{error.name} is not installed; install it with: pip install 'elmo-torch[serve]'"
         ) from error
     from elmo.api import Elmo
     from elmo.search.neighbors import open_index

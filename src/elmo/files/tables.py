@@ -134,6 +134,5 @@ def _check_types(schema: Any, fields: Fields, where: str) -> None:  # noqa: ANN4
 
 def _check_column(column: str, found: list[str], where: str, kind: str = "") -> None:
     if column not in found:
-        raise DataError(
-            f"{where}: no column {column!r}{kind}, expected one of {', '.join(found) or 'none'}"
-        )
+        expected = f"one of {', '.join(found)}" if found else f"a file with columns{kind}"
+        raise DataError(f"{where}: no column {column!r}{kind}, expected {expected}")

@@ -24,9 +24,10 @@ class Occurrence:
     def __post_init__(self) -> None:
         check_tokens(self.tokens)
         if not 0 <= self.position < len(self.tokens):
+            n_tokens = len(self.tokens)
+            expected = f"0 to {n_tokens - 1}" if n_tokens else "a sentence with at least one token"
             raise DataError(
-                f"position {self.position} is not in a sentence of {len(self.tokens)} tokens, "
-                "expected a number from 0"
+                f"position {self.position} in a sentence of {n_tokens} tokens, expected {expected}"
             )
 
     @property
@@ -42,7 +43,10 @@ class Occurrence:
         """
         if position is None:
             if not isinstance(sentence, str):
-                raise DataError("tokens without a position, expected the number of one of them")
+                raise DataError(
+                    "a list of tokens was given without a position, expected the index of a token, "
+                    "from 0"
+                )
             return Occurrence.marked(sentence)
         return Occurrence(as_sentence(sentence).tokens, position)
 

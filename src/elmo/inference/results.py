@@ -140,7 +140,9 @@ def one_mix(layers: Layers, n_layers: int) -> NDArray[np.float32]:
     """The weights (L+1,) of one layer or of one mix of them."""
     weights = layer_weights(layers, n_layers)
     if len(weights) != 1:
-        raise ConfigError(f"layers {layers!r} are several; expected one layer or one mix")
+        raise ConfigError(
+            f"layers {layers!r} selects several layers, expected one layer or one weighted sum"
+        )
     mix: NDArray[np.float32] = weights[0]
     return mix
 

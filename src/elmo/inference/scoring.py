@@ -211,8 +211,8 @@ class Scorer:
     def __init__(self, embedder: Embedder, model: Model) -> None:
         if model.head is None or model.vocabulary is None:
             raise CheckpointError(
-                "this model has no softmax; expected one to predict words; load it with "
-                "softmax=... and vocabulary=..."
+                "this model has no softmax, which predicting words requires; give one with "
+                "softmax= and vocabulary=, or --softmax and --vocabulary"
             )
         if model.bilm.config.lstm.n_layers == 0:
             raise CheckpointError("this model has no LSTM layers; expected some to predict words")

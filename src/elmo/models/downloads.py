@@ -79,8 +79,8 @@ def fetch_release(release: Release) -> Path:
         if folder.is_dir() and any(not p.name.startswith(".") for p in folder.iterdir()):
             return folder  # put there by hand
         raise CheckpointError(
-            f"{release.name}: no address is known; see {release.page}, and put its files into "
-            f"{folder}"
+            f"{release.name}: no download URL is known; download the model from {release.page} and "
+            f"put its files into {folder}"
         )
     if is_here(release):
         return folder

@@ -80,8 +80,8 @@ class Model:
         aligned = sorted(layer for layer in self.alignment if not layers or layer in layers)
         if aligned:
             raise ConfigError(
-                f"{what} of a model whose layer {aligned[0]} has an alignment matrix, expected a "
-                "model without it"
+                f"{what}: alignment matrices are not supported, but layer {aligned[0]} has one; "
+                "expected a model without alignment"
             )
 
 
@@ -143,10 +143,14 @@ def _read_alignment(
     layers = {str(layer): layer for layer in range(config.lstm.n_layers + 1)}
     shape = (config.output_dim, config.output_dim)
     for name, tensor in tensors.items():
-        if name not in layers or tensor.shape != shape or not torch.isfinite(tensor).all():
+        if name not in layers or tensor.shape != shape:
             raise CheckpointError(
                 f"{where}: tensor {ALIGNMENT}.{name} has shape {tuple(tensor.shape)}, expected "
-                f"numbers {shape} for one of the layers 0 to {len(layers) - 1}"
+                f"{shape} for one of the layers 0 to {len(layers) - 1}"
+            )
+        if not torch.isfinite(tensor).all():
+            raise CheckpointError(
+                f"{where}: tensor {ALIGNMENT}.{name} contains NaN or Inf, expected finite numbers"
             )
     return {layers[name]: tensor.to(torch.float32).numpy() for name, tensor in tensors.items()}
 
@@ -198,8 +202,8 @@ def read_settings(folder: Path) -> ModelSettings:
     version = settings[VERSION]
     if type(version) is not int or not 1 <= version <= FORMAT_VERSION:
         raise CheckpointError(
-            f"{path}: {VERSION} is {version!r}, expected at most {FORMAT_VERSION}; "
-            "a newer version needs a newer release of this package"
+            f"{path}: {VERSION} is {version!r}, expected {FORMAT_VERSION}; a larger one "
+            "needs a newer version of this package"
         )
     return from_mapping(ModelSettings, settings, str(path))
 

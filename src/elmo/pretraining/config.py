@@ -174,7 +174,8 @@ class TrainConfig:
     log_every: Annotated[PositiveInt, "steps between two lines of metrics.jsonl"] = 10
     save_every: Annotated[PositiveInt, "steps between two checkpoints"] = 500
     evaluate_every: Annotated[
-        PositiveInt | None, "steps between two evaluations; none: twice per epoch, at most 1000"
+        PositiveInt | None,
+        "steps between two evaluations; none: half an epoch, but at most 1000 steps",
     ] = None
     n_evaluation_sentences: Annotated[
         PositiveInt, "held-out sentences of an evaluation during training"
@@ -204,8 +205,8 @@ class PretrainConfig:
         problems = []
         if smallest % self.train.n_accumulate:
             problems.append(
-                f"the batch size is {smallest} at first, expected a multiple of "
-                f"train.n_accumulate {self.train.n_accumulate}"
+                f"the initial batch size is {smallest}, expected a multiple of "
+                f"train.n_accumulate ({self.train.n_accumulate})"
             )
         if batch_size / smallest not in (2**k for k in range(32)):
             problems.append(

@@ -266,8 +266,8 @@ def _check_sizes(texts: Texts, config: PretrainConfig, processes: Processes) -> 
     smallest = config.stream.smallest_batch_size
     if smallest % (n_processes * n_parts):
         raise ConfigError(
-            f"the batch size is {smallest} at first, expected a multiple of {n_processes} "
-            f"processes times train.n_accumulate, which is {n_parts}"
+            f"the initial batch size is {smallest}, expected a multiple of the number of processes "
+            f"({n_processes}) times train.n_accumulate ({n_parts})"
         )
 
 

@@ -96,8 +96,8 @@ def measure_text(
     """The perplexity of the text in files of any size."""
     if model.head is None or model.vocabulary is None:
         raise CheckpointError(
-            "the model has no head, expected one that predicts words: give the official softmax "
-            "and vocabulary, or train a head with `elmo finetune`"
+            "this model has no softmax, which measuring perplexity requires; give one with "
+            "--softmax and --vocabulary, or train one with `elmo finetune`"
         )
     patterns = [texts] if isinstance(texts, str) else texts
     sentences = read_sentences(find_text_files(*patterns), lines)

@@ -82,7 +82,10 @@ def read_sentences(folder: Path, part: str) -> list[ClassifiedSentence]:
     lines = [(f"{path}:{k}", line) for k, line in enumerate(read_lines(path), start=1) if line]
     labels = [line.strip() for line in read_lines(folder / f"{part}.gold.txt") if line]
     if not lines or len(lines) != len(labels):
-        raise DataError(f"{path}: {len(lines)} sentences and {len(labels)} labels, expected equal")
+        raise DataError(
+            f"{path}: {len(lines)} sentences and {len(labels)} labels, expected at least one "
+            "sentence and one label per sentence"
+        )
     sentences = []
     for (where, line), label in zip(lines, labels, strict=True):
         position, _, text = line.partition("\t")

@@ -65,7 +65,10 @@ def read_pairs(path: Path) -> list[WordPair]:
     lines = [(f"{path}:{k}", line) for k, line in enumerate(read_lines(path), start=1) if line]
     labels = [line for line in read_lines(gold_path) if line]
     if not lines or len(lines) != len(labels):
-        raise DataError(f"{gold_path}: {len(labels)} labels, expected one for {len(lines)} pairs")
+        raise DataError(
+            f"{gold_path}: {len(labels)} labels for {len(lines)} pairs, expected at least one pair "
+            "and one label per pair"
+        )
     return [
         _read_pair(line, label, where) for (where, line), label in zip(lines, labels, strict=True)
     ]

@@ -61,7 +61,7 @@ def build_index(
 
     A text of `graph_from` words or more gets a search graph over one mix of the layers.
     """
-    elmo.model.refuse_alignment("an index", 0)  # it stores layer 0 once per word, not aligned
+    elmo.model.refuse_alignment("index", 0)  # it stores layer 0 once per word, not aligned
     weights = one_mix(layers, elmo.n_layers)
     # index.json is not the marker, because other programs also use that file name.
     reason = why_not_replaceable(folder, FIRST_TOKENS, FILES)

@@ -48,7 +48,7 @@ class ExampleIndex:
 
     def __init__(self, elmo: "Elmo", sentences: Sequence[Sequence[str]] | None = None) -> None:
         """Index `sentences`, by default the package's own."""
-        elmo.model.refuse_alignment("a search for words", 0)  # its word vectors are not aligned
+        elmo.model.refuse_alignment("search for words", 0)  # its word vectors are not aligned
         self.sentences = default_sentences() if sentences is None else sentences
         self.projection_dim = elmo.bilm.config.lstm.projection_dim
         self._elmo = elmo

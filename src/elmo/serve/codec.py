@@ -80,14 +80,14 @@ def split_texts(texts: Sequence[Text], limits: Limits) -> list[list[Sentence]]:
             # exact one by a few tokens at the ends of sentences.
             counted = count_tokens(text, 2 * limits.max_tokens)
             if counted == 2 * limits.max_tokens:
-                check_limit(limits, "max_tokens", counted, "tokens or more")
+                check_limit(limits, "max_tokens", counted, "or more tokens")
         sentences = iter_sentences(text) if isinstance(text, str) else [as_sentence(text)]
         for sentence in sentences:
             split[-1].append(sentence)
             n_sentences += 1
             n_tokens += len(sentence.tokens)
-            check_limit(limits, "max_sentences", n_sentences, "sentences or more")
-            check_limit(limits, "max_tokens", n_tokens, "tokens or more")
+            check_limit(limits, "max_sentences", n_sentences, "or more sentences")
+            check_limit(limits, "max_tokens", n_tokens, "or more tokens")
             n_of_sentence = len(sentence.tokens)
             check_limit(limits, "max_sentence_tokens", n_of_sentence, "tokens in a sentence")
     return split

@@ -19,10 +19,16 @@ class Limits:
     max_tokens: Annotated[PositiveInt, "tokens per request"] = 20_000
     max_sentence_tokens: Annotated[PositiveInt, "tokens per sentence"] = 2_000
     max_vector_values: Annotated[PositiveInt, "numbers in the vectors of a response"] = 50_000_000
-    max_in_flight: Annotated[PositiveInt, "concurrent requests of all clients"] = 256
-    max_in_flight_of_client: Annotated[PositiveInt, "concurrent requests of one IP address"] = 128
+    max_in_flight: Annotated[PositiveInt, "concurrent requests with a body, over all clients"] = 256
+    max_in_flight_of_client: Annotated[
+        PositiveInt, "concurrent requests with a body, per IP address"
+    ] = 128
     timeout_seconds: Annotated[
-        float, Gt(0), Le(86_400), "from the last byte of a request to its response"
+        float,
+        Gt(0),
+        Le(86_400),
+        "maximum seconds to receive a request body, to compute the response, and to wait for a "
+        "client that does not read it",
     ] = 30.0
     batch_tokens: Annotated[PositiveInt, "tokens per batch, over all requests"] = 2_048
 

@@ -98,7 +98,7 @@ class Guard:
         host = re.sub(r":\d*$", "", headers.get("host", "").casefold())
         if self._hosts and host not in self._hosts:
             expected = " or ".join(sorted(self._hosts))
-            raise RequestError(421, f"host {host[:80]!r}, expected {expected}")
+            raise RequestError(421, f"the Host header is {host[:80]!r}, expected {expected}")
 
     def _check_token(self, scope: Scope, headers: Headers) -> None:
         path = scope["path"]
@@ -126,10 +126,14 @@ class Guard:
         retry = {"Retry-After": "1"}
         total, most = self._in_flight.total(), self._limits.max_in_flight
         if total >= most:
-            raise RequestError(503, f"over {most} concurrent requests (max_in_flight)", retry)
+            message = f"too many concurrent requests, expected at most {most} (max_in_flight)"
+            raise RequestError(503, message, retry)
         most = self._limits.max_in_flight_of_client
         if self._in_flight[client] >= most:
-            message = f"over {most} concurrent requests of one client (max_in_flight_of_client)"
+            message = (
+                "too many concurrent requests from this client, expected at most "
+                f"{most} (max_in_flight_of_client)"
+            )
             raise RequestError(429, message, retry)
         self._in_flight[client] += 1
         try:

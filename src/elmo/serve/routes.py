@@ -195,7 +195,8 @@ async def _predict(
     expected = "pairs" if task.kind in PAIR_KINDS else "texts"
     if body.model_fields_set != {expected}:
         given = ", ".join(sorted(body.model_fields_set)) or "nothing"
-        raise RequestError(422, f"{given} in the body, expected {expected} for {name}")
+        message = f"the body has {given}, expected only {expected} for task {name}"
+        raise RequestError(422, message)
     texts = await backend.split(body.texts or [side for pair in body.pairs for side in pair])
     examples = await asyncio.to_thread(read_examples, task, texts, body.pairs)
     items = [example for some in examples for example in some]

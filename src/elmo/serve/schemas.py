@@ -263,7 +263,7 @@ class OpenAIEmbeddingsBody(BaseModel):
     encoding_format: Literal["float", "base64"] = "float"
     dimensions: Annotated[
         Annotated[int, BeforeValidator(_to_int)] | None,
-        Field(description="If given, the dimensions of the model."),
+        Field(description="Optional; if given, it must be the output dimension of the model."),
     ] = None
     user: String | None = None
 

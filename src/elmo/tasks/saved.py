@@ -195,8 +195,8 @@ def _read_settings(path: Path) -> dict[str, Any]:
     version = settings.get("format_version") if isinstance(settings, dict) else None
     if type(version) is not int or not 1 <= version <= FORMAT_VERSION:
         raise CheckpointError(
-            f"{path}: format_version is {version!r}, expected at most {FORMAT_VERSION}; a newer "
-            "version of this package may read it"
+            f"{path}: format_version is {version!r}, expected an integer from 1 to "
+            f"{FORMAT_VERSION}; a larger one needs a newer version of this package"
         )
     if version == 1 and "inventory" in settings:
         settings["vocabularies"] = settings.pop("inventory")

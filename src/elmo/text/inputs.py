@@ -51,8 +51,8 @@ def read_tokens(tokens: object, text_call: str) -> tuple[list[SplitText], bool]:
         words = _tokens_of(items)
         if words and all(len(word.split()) > 1 for word in words):
             raise DataError(
-                f"every token has white space, as {words[0][:SHOWN]!r}, expected single words; "
-                f"texts go to {text_call}, tokens such as 'New York' go into a list of sentences: "
+                f"every token contains whitespace, such as {words[0][:SHOWN]!r}, expected tokens; "
+                f"raw text goes to {text_call}; if these are tokens, pass a list of sentences: "
                 "[tokens]"
             )
         return [SplitText([Sentence(words, [])])], True
@@ -69,8 +69,8 @@ def refuse_tokens(texts: Sequence[SplitText], tokens_call: str) -> None:
     n_tokens = sum(split.n_tokens for split in texts)
     if len(words) > 1 and n_tokens < 2 * len(words) and all(w.split() == [w] for w in words):
         raise DataError(
-            f"{len(words)} texts of one word each, {_shown(words)}, expected texts; the tokens of "
-            f"a sentence go to {tokens_call}, texts of one word need single_words=True"
+            f"{len(words)} texts of one word each, {_shown(words)}, look like the tokens of one "
+            f"sentence; tokens go to {tokens_call}; if these are texts, set single_words=True"
         )
 
 

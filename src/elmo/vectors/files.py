@@ -224,8 +224,8 @@ def _key(entry: Entry) -> str:
 
 def _duplicate(key: str, entry: Entry) -> DataError:
     return DataError(
-        f"the key {key!r} of record {entry.line + 1} is there already, expected distinct keys; "
-        "choose another id field or column, or write .jsonl or .parquet"
+        f"the key {key!r} of record {entry.line + 1} is a duplicate or reserved, expected distinct "
+        "keys; choose another id field or column, or write .jsonl or .parquet"
     )
 
 

@@ -186,7 +186,10 @@ def export_static(
     """Write static vectors of the words of a vocabulary file, or of texts (paths or globs)."""
     check_extension(out)
     if (vocabulary is None) == (text is None):
-        raise ConfigError("expected either a vocabulary or a text, not both or none")
+        given = "neither" if text is None else "both"
+        raise ConfigError(
+            f"{given} of vocabulary and text given, expected either one (--vocabulary or --text)"
+        )
     elmo = Elmo.load(model)
     if vocabulary is not None:
         static = static_from_words(elmo, read_list(vocabulary))

@@ -53,7 +53,7 @@ class Hostile:
 def test_wrong_matrices_are_reported(official, tmp_path, matrix, monkeypatch):
     monkeypatch.chdir(tmp_path)
     path = tmp_path / "best_mapping.pth"
-    for content, told in [(matrix[:3], r"shape \(3, 16\)"), (matrix * np.nan, "of numbers")]:
+    for content, told in [(matrix[:3], r"shape \(3, 16\)"), (matrix * np.nan, "NaN or Inf")]:
         torch.save(content, path)
         with pytest.raises(CheckpointError, match=told):
             Elmo.load(official, alignment={1: path})
@@ -61,7 +61,7 @@ def test_wrong_matrices_are_reported(official, tmp_path, matrix, monkeypatch):
     with pytest.raises(ConfigError, match="alignment of layer 3, expected 0 to 2"):
         Elmo.load(official, alignment={3: path})
     path.write_bytes(pickle.dumps(Hostile(), protocol=2))
-    with pytest.raises(CheckpointError, match="cannot be read as a matrix alone"):
+    with pytest.raises(CheckpointError, match=r"cannot be read with torch.load\("):
         Elmo.load(official, alignment={1: path})
     assert not Path("hostile-was-here").exists()
 
@@ -83,7 +83,7 @@ def test_what_cannot_be_aligned_says_so(official, tmp_path, file):
         lambda: static_from_words(elmo, ["bow"]),
         lambda: finetune_model(elmo.model, None, None, tmp_path / "run", None, None),
     ):
-        with pytest.raises(ConfigError, match="layer 0 has an alignment matrix, expected a model"):
+        with pytest.raises(ConfigError, match="not supported, but layer 0 has one; expected"):
             refused()
     assert {path.name for path in tmp_path.iterdir()} == {"official", file.name}
 
@@ -102,7 +102,7 @@ def test_an_aligned_model_comes_back_from_its_folder_and_from_a_pickle(
     tensors = load_file(path)
     tensors["alignment.7"] = tensors.pop("alignment.1")
     save_file(tensors, path)
-    with pytest.raises(CheckpointError, match=r"alignment.7 has shape .*expected numbers"):
+    with pytest.raises(CheckpointError, match=r"alignment.7 has shape .*expected .* layers 0 to 2"):
         Elmo.load(tmp_path / "model")
 
 

@@ -96,7 +96,7 @@ class Hostile:
 def test_a_pickle_that_would_run_code_is_refused_and_not_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("weights.th").write_bytes(pickle.dumps({"x": Hostile()}, protocol=2))
-    with pytest.raises(CheckpointError, match=r"weights\.th: cannot be read as tensors alone"):
+    with pytest.raises(CheckpointError, match=r"weights\.th: cannot be read with torch.load\("):
         formats.read(Path("weights.th"))
     assert not Path("hostile-was-here").exists()
 
@@ -120,7 +120,7 @@ def _two(state):
         ),
         (
             lambda s: s | {k: v.expand(9, 9, 9) for k, v in s.items() if k.endswith("mix_0.gamma")},
-            "expected floats that are all stored",
+            "expected floats and a storage that holds all values",
         ),
         (lambda s: s | {k: v.long() for k, v in s.items() if "conv_0" in k}, "expected floats"),
         (lambda s: s | {k: v[0] for k, v in s.items() if k.endswith("conv_0.weight")}, "shapes"),

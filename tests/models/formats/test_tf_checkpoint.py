@@ -122,7 +122,7 @@ def test_a_model_of_words_needs_its_vocabulary(tmp_path):
 
 
 def test_a_vocabulary_that_has_no_use_is_refused(official, folder):
-    with pytest.raises(ConfigError, match="this model has no vocabulary"):
+    with pytest.raises(ConfigError, match="this format has no separate vocabulary file"):
         Elmo.load(official, vocabulary=folder / "vocab.txt")
 
 

@@ -111,8 +111,8 @@ def read(path: Path, options: Path | None = None, vocabulary: Path | None = None
     source = find(path, options, vocabulary)
     if vocabulary is not None and source.vocabulary is None:
         raise ConfigError(
-            f"{path}: this model has no vocabulary, expected none; leave {vocabulary} out, or "
-            "give the softmax too"
+            f"{path}: this format has no separate vocabulary file, but {vocabulary} was given; "
+            "omit it, or load it with a softmax (softmax= or --softmax, where available)"
         )
     if source.note is not None and source.note != AS_RELEASED:
         warnings.warn(f"{path}: {source.note}", stacklevel=2)
@@ -153,7 +153,7 @@ def write(path: Path, model: Model, *, is_half: bool = False) -> None:
 
 def write_official(weights: Path, model: Model) -> None:
     """Write a `weights.hdf5`, and beside it its `options.json`, vocabulary and softmax."""
-    model.refuse_alignment(f"{weights}: official weights")
+    model.refuse_alignment(f"{weights} (official format)")
     config = model.bilm.config
     if weights.is_dir():  # before the files beside it are written
         raise WriteError(f"{weights}: cannot be written (Is a directory)")
@@ -177,7 +177,8 @@ def write_official(weights: Path, model: Model) -> None:
             written.add(SOFTMAX)
         elif model.head is not None:
             warnings.warn(
-                f"{weights}: the adaptive softmax is left out; the official layout has no such one",
+                f"{weights}: the adaptive softmax is not written; the official format does not "
+                "support it",
                 stacklevel=2,
             )
         for name in {"vocab.txt", SOFTMAX} - written:  # readers would take it for this model's
@@ -318,6 +319,6 @@ def _refuse_file_of_another_model(path: Path, text: str, weights: Path) -> None:
 
 def _of_another_model(path: Path, weights: Path) -> CheckpointError:
     return CheckpointError(
-        f"{path}: belongs to another model, expected no such file beside {weights.name}; "
-        "name another folder"
+        f"{path}: belongs to another model and would be overwritten or read with {weights.name}; "
+        "write to another folder"
     )

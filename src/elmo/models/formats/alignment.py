@@ -50,10 +50,11 @@ def read_alignment(path: Path, dim: int) -> NDArray[np.float32]:
     except Exception as error:  # damaged pickles fail anywhere inside torch's loader
         reason = (str(error) or type(error).__name__).split("\n", maxsplit=1)[0]
         raise CheckpointError(
-            f"{path}: cannot be read as a matrix alone ({reason}), expected a best_mapping.pth"
+            f"{path}: cannot be read with torch.load(weights_only=True) ({reason}), expected a "
+            "best_mapping.pth"
         ) from error
-    if matrix.shape != (dim, dim) or not np.isfinite(matrix).all():
-        raise CheckpointError(
-            f"{path}: shape {matrix.shape}, expected a matrix ({dim}, {dim}) of numbers"
-        )
+    if matrix.shape != (dim, dim):
+        raise CheckpointError(f"{path}: shape {matrix.shape}, expected ({dim}, {dim})")
+    if not np.isfinite(matrix).all():
+        raise CheckpointError(f"{path}: the matrix contains NaN or Inf, expected finite numbers")
     return matrix

@@ -138,7 +138,8 @@ def infer_config(shapes: Shapes, where: str) -> BiLMConfig:
         )
     except (KeyError, IndexError, ValueError) as error:
         raise CheckpointError(
-            f"{where}: {len(shapes)} tensors, expected those of an ELMo model ({error} is missing)"
+            f"{where}: {len(shapes)} tensors, expected those of an ELMo model (char_embed, "
+            "CNN/W_cnn_0, RNN_0/RNN/MultiRNNCell/Cell0/LSTMCell/B, ...)"
         ) from error
 
 

@@ -115,8 +115,8 @@ def _check_sizes(datasets: Iterable[h5py.Dataset], where: str) -> None:
         n_stored += dataset.id.get_storage_size()
     if n_logical > FREE_BYTES + MAX_EXPANSION * n_stored:
         raise CheckpointError(
-            f"{where}: {n_logical:,} bytes of numbers from {n_stored:,} stored, expected weights "
-            "that are stored; do not trust this file"
+            f"{where}: {n_logical:,} bytes of weights from {n_stored:,} stored bytes, expected at "
+            f"most {MAX_EXPANSION} times the stored size; the file may be malicious"
         )
 
 

@@ -142,9 +142,14 @@ def _read_dictionary(path: AnyPath) -> dict[str, int]:
         dictionary[entry[0] if entry else "\u3000"] = int(row)
     expected = RESERVED_CHARACTERS if path.name == CHARACTERS else (*RESERVED_WORDS, "<pad>")
     missing = [entry for entry in expected if entry not in dictionary]
-    if missing or sorted(dictionary.values()) != list(range(len(dictionary))):
-        found = f"no entry {missing[0]!r}" if missing else "numbers that are not 0, 1, 2, ..."
-        raise DataError(f"{path}: {found}, expected each number once")
+    if missing:
+        raise DataError(
+            f"{path}: no entry {missing[0]!r}, expected the entries {', '.join(expected)}"
+        )
+    if sorted(dictionary.values()) != list(range(len(dictionary))):
+        raise DataError(
+            f"{path}: indices are not 0 to {len(dictionary) - 1}, expected each index once"
+        )
     return dictionary
 
 

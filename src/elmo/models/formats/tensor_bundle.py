@@ -68,16 +68,28 @@ class TensorBundle:
     def read(self, name: str) -> NDArray[Any]:
         """The values of a variable."""
         entry = self.entries[name]
-        dtype = np.dtype(TYPES.get(entry.dtype, "V1"))
+        if entry.dtype not in TYPES:
+            *names, last = sorted(np.dtype(kind).name for kind in TYPES.values())
+            raise CheckpointError(
+                f"{self.prefix}: variable {name} has TensorFlow type number {entry.dtype}, "
+                f"expected {', '.join(names)} or {last}"
+            )
+        dtype = np.dtype(TYPES[entry.dtype])
         shard = f"{glob.escape(self.prefix.name)}.data-{entry.shard:05d}-of-*"
         shards = files_like(self.prefix.parent, shard)
         is_whole = shards and size_of(shards[0]) >= entry.offset + entry.n_bytes
         count = math.prod(entry.shape)
-        if not is_whole or entry.n_bytes != count * dtype.itemsize:
+        n_bytes = count * dtype.itemsize
+        if not is_whole or entry.n_bytes != n_bytes:
+            problem = (
+                f" at offset {entry.offset} of data file {entry.shard}, which is missing or too "
+                "short"
+                if entry.n_bytes == n_bytes
+                else f", but the index gives it {entry.n_bytes}"
+            )
             raise CheckpointError(
-                f"{self.prefix}: {name} of type {entry.dtype} and shape {entry.shape} is not in "
-                f"the data file {entry.shard}, expected {entry.n_bytes} bytes at {entry.offset}; "
-                "copy the checkpoint again, all of its files"
+                f"{self.prefix}: variable {name} with shape {entry.shape} needs {n_bytes} bytes"
+                f"{problem}; copy the checkpoint again, all of its files"
             )
         path = shards[0]
         if isinstance(path, Path):

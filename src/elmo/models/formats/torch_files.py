@@ -34,8 +34,8 @@ class TorchFile:
         except Exception as error:  # damaged pickles fail anywhere inside torch's loader
             reason = (str(error) or type(error).__name__).split("\n", maxsplit=1)[0]
             raise CheckpointError(
-                f"{path}: cannot be read as tensors alone ({reason}), expected {WHAT}; download it "
-                "again from a source that you trust"
+                f"{path}: cannot be read with torch.load(weights_only=True) ({reason}), expected "
+                f"{WHAT}; download it again from a source that you trust"
             ) from error
         self._tensors = dict(found) if isinstance(found, Mapping) else {}
 
@@ -71,7 +71,7 @@ class TorchFile:
         if not found.is_floating_point() or not is_stored:
             raise CheckpointError(
                 f"{self.path}: tensor {name} has type {found.dtype} and shape "
-                f"{tuple(found.shape)}, expected floats that are all stored"
+                f"{tuple(found.shape)}, expected floats and a storage that holds all values"
             )
         return found
 

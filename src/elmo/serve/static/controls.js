@@ -3,7 +3,7 @@
 import { byId, element } from "./dom.js";
 
 const SUBSCRIPTS = ["₀", "₁", "₂", "₃", "₄", "₅", "₆", "₇", "₈", "₉"];
-const ABOUT = ["characters", "LSTM layer 1", "LSTM layer 2"];
+const ABOUT = ["without context", "LSTM layer 1", "LSTM layer 2"];
 const BOXES = { only: "only", "any-word": "anyWord" };
 
 // `moved(weight, value)` is called on every change; `weight` is a layer index or "gamma".

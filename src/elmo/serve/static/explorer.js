@@ -198,8 +198,8 @@ function showWordChoice(words) {
 }
 
 function describeModel({ model, layers, output_dim, words }) {
-  const facts = [model, `${layers} layers of ${output_dim}`];
-  if (words) facts.push(`${words.toLocaleString("en")} words`);
+  const facts = [model, `${layers} layers, ${output_dim} dimensions`];
+  if (words) facts.push(`vocabulary of ${words.toLocaleString("en")} words`);
   return facts.join(" · ");
 }
 

@@ -5,7 +5,7 @@ import { byId, element, marked, svg } from "./dom.js";
 import { compare, cosine, distance, mix } from "./vectors.js";
 
 const isNarrow = matchMedia("(max-width: 34rem)");
-const LAYER_NAMES = ["characters only", "LSTM layer 1", "LSTM layer 2"];
+const LAYER_NAMES = ["without context", "LSTM layer 1", "LSTM layer 2"];
 const MAX_NUMBERS = 16; // a larger table has small cells, with their numbers in tooltips
 const MAX_OCCURRENCES = 80;
 const SHADES = 32; // of a picture

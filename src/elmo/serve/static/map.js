@@ -34,7 +34,7 @@ export function showMap(view, choose) {
   showKey(colored.key);
   byId("map-note").textContent =
     `${words.length === all.length ? "" : `${words.length} of `}${all.length} words. ` +
-    `PCA; the plane shows ${Math.round(100 * (share[0] + share[1]))} % of the variance.`;
+    `PCA: the two components explain ${Math.round(100 * (share[0] + share[1]))}% of the variance.`;
 }
 
 // Compared words first; without two of them, all words.

@@ -37,14 +37,17 @@ class CorefDataConfig:
     word_column: Annotated[
         NonNegativeInt | None, "column of the word, from 0; none: 3 (CoNLL-2012), 1 in short rows"
     ] = None
-    has_singletons: Annotated[bool, "score entities with one mention"] = False
+    has_singletons: Annotated[
+        bool, "keep gold entities with one mention in evaluation, where they count as misses"
+    ] = False
     speaker_column: Annotated[
         NonNegativeInt | None,
         "column of the speaker, from 0; none: 9 in rows of at least 12 columns (CoNLL-2012)",
     ] = None
     skips_broken: Annotated[bool, "skip unclosed mentions and empty words"] = False
     max_training_tokens: Annotated[
-        PositiveInt, "tokens at which training documents are split, about"
+        PositiveInt,
+        "approximate maximum tokens of a training document; longer documents are split",
     ] = 800
 
 

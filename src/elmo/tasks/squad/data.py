@@ -94,9 +94,15 @@ def read_questions(path: Path, limits: Limits, *, is_training: bool) -> list[Que
             else:
                 questions.append(question)
     if n_left_out:
-        log.info("%s: %d questions left out: answers beyond the limit of tokens", path, n_left_out)
+        log.info(
+            "%s: skipped %d questions whose answer is not within the first data.train_tokens "
+            "tokens",
+            path,
+            n_left_out,
+        )
     if not questions:
-        raise DataError(f"{path}: no question, expected some in qas")
+        skipped = f" left ({n_left_out} skipped because of data.train_tokens)" if n_left_out else ""
+        raise DataError(f"{path}: no question{skipped}, expected at least one")
     return questions
 
 
