@@ -323,7 +323,9 @@ def test_two_processes_have_the_losses_of_one_and_resume_where_they_stopped(
 def test_rows_that_do_not_divide_over_processes_and_parts_are_refused(texts):
     config = settings("train.n_accumulate=2")
     model = add_head(BiLM(config.model), texts, config)
-    with pytest.raises(ConfigError, match="multiple of 4 processes"):
+    with pytest.raises(
+        ConfigError, match=r"number of processes \(4\) times train.n_accumulate \(2\)"
+    ):
         PretrainLearner(model, texts, config, Processes(0, 4, torch.device("cpu")))
 
 
