@@ -105,11 +105,14 @@ def test_sums_of_layers_are_written_in_pieces_that_cover_the_sentence(corpus):
     weights = np.array([[0.5, 0.25, -1.0], [0.0, 0.0, 1.0]], np.float32)
     tokens = corpus[2]
     out = np.full((2, len(tokens), 16), np.nan, np.float32)
+    widths = []
 
     def write(places, columns, values):
+        widths.append(columns.stop - columns.start)
         out[:, places, columns] = values
 
     embedder = Embedder(BILM, 100)
     embedder.write(tokens, weights, write)
     expected = np.tensordot(weights, embedder.embed([tokens])[0], axes=1)
     np.testing.assert_allclose(out, expected, atol=1e-5)
+    assert set(widths) == {8}  # one direction at a time

@@ -259,8 +259,8 @@ class Scored:
 
     def perplexity(self, context: Context) -> float:
         """The perplexity over all words and boundaries; NaN if there are none or on overflow."""
-        n_predicted = sum(sentence.n_predicted(context) for sentence in self.sentences)
-        found = _exponential(-self.log_prob(context) / n_predicted) if n_predicted else None
+        self.log_prob(context)  # raises if the model does not have this context
+        found = Tally(self.sentences).perplexities().get(context)
         return math.nan if found is None else found
 
     @property

@@ -100,6 +100,9 @@ def test_an_aligned_model_comes_back_from_its_folder_and_from_a_pickle(
     assert describe(tmp_path / "model")["alignment"] == [1]
     path = tmp_path / "model" / "model.safetensors"
     tensors = load_file(path)
+    save_file(tensors | {"alignment.1": tensors["alignment.1"] * torch.nan}, path)
+    with pytest.raises(CheckpointError, match=r"alignment.1 contains NaN or Inf"):
+        Elmo.load(tmp_path / "model")
     tensors["alignment.7"] = tensors.pop("alignment.1")
     save_file(tensors, path)
     with pytest.raises(CheckpointError, match=r"alignment.7 has shape .*expected .* layers 0 to 2"):

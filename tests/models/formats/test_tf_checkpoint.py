@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import h5py
@@ -124,6 +125,17 @@ def test_a_model_of_words_needs_its_vocabulary(tmp_path):
 def test_a_vocabulary_that_has_no_use_is_refused(official, folder):
     with pytest.raises(ConfigError, match="this format has no separate vocabulary file"):
         Elmo.load(official, vocabulary=folder / "vocab.txt")
+
+
+def test_a_variable_of_another_type_is_reported(folder):
+    bundle = TensorBundle(folder / "model.ckpt-4")
+    name, entry = next(iter(bundle.entries.items()))
+    bundle.entries[name] = replace(entry, dtype=99)
+    with pytest.raises(CheckpointError, match="type number 99, expected float16"):
+        bundle.read(name)
+    bundle.entries[name] = replace(entry, n_bytes=entry.n_bytes + 4)
+    with pytest.raises(CheckpointError, match="but the index gives it"):
+        bundle.read(name)
 
 
 def _cut(name, n_bytes):
