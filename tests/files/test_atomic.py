@@ -79,6 +79,17 @@ def test_folders_that_were_made_for_a_failed_write_are_removed(tmp_path):
     assert names(tmp_path / "a") == ["other"]
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="Windows has no such files")
+@pytest.mark.parametrize("name", ["pipe", "link"])
+def test_a_pipe_is_not_replaced(tmp_path, name):
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to("pipe")
+    with pytest.raises(WriteError, match=rf"{name}: cannot be written \(a pipe or a device"):
+        write_text(tmp_path / name, "text")
+    assert (tmp_path / "pipe").is_fifo()
+    assert names(tmp_path) == ["link", "pipe"]
+
+
 def test_a_link_is_followed(tmp_path):
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "real" / "a.txt")

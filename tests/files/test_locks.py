@@ -1,5 +1,6 @@
 """Locks between processes: held by one process, and released however it ends."""
 
+import errno
 import signal
 import subprocess
 import sys
@@ -56,6 +57,24 @@ def test_a_lock_is_held_against_the_same_process_too(tmp_path):
         pytest.fail("held twice")
     with exclusive(tmp_path / "a.lock"):
         pass
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no flock")
+def test_a_file_system_without_flock_has_locks(tmp_path, monkeypatch):
+    import fcntl
+
+    def flock(*_):
+        raise OSError(errno.ENOSYS, "Function not implemented")
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    with (
+        pytest.warns(UserWarning, match="flock not supported"),
+        exclusive(tmp_path / "a.lock"),
+        pytest.raises(ConfigError),
+        exclusive(tmp_path / "a.lock"),
+    ):
+        pytest.fail("held twice")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_lock_that_cannot_be_made_is_one_error(tmp_path):

@@ -10,6 +10,7 @@ import glob
 import json
 import os
 import shutil
+import stat
 import uuid
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -40,6 +41,8 @@ def atomic_write(path: Path, *, durable: bool = False, overwrite: bool = True) -
     target = Path(os.path.realpath(path))
     temporary = target.with_name(f".{target.name}.{uuid.uuid4().hex[:12]}{SUFFIX}")
     try:
+        if _is_special(path):  # it would be replaced
+            raise WriteError(f"{path}: cannot be written (a pipe or a device, expected a file)")
         _remove_leftovers(target.parent.glob(f".{glob.escape(target.name)}.*{LOCK_SUFFIX}"))
         with _marked_as_used(temporary):
             try:
@@ -140,6 +143,15 @@ def _remove_leftovers(lock_paths: Iterable[Path]) -> None:
             _remove_lock(lock_path)
 
 
+def _is_special(path: Path) -> bool:
+    # One call: between several, another writer may have replaced a folder.
+    try:
+        mode = path.stat().st_mode
+    except (OSError, ValueError):  # nothing there
+        return False
+    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
+
+
 def _write_error(path: Path, error: OSError) -> WriteError:
     return WriteError(f"{path}: cannot be written ({error.strerror or error})")
 
@@ -149,7 +161,7 @@ def _marked_as_used(temporary: Path) -> Iterator[None]:
     """Hold a lock that shows other writers that this one is alive."""
     lock = FileLock(temporary.with_suffix(LOCK_SUFFIX), thread_local=False)
     try:
-        # On a file system without locks the name is still unique; leftovers are never removed.
+        # Without a lock the name is still unique, but leftovers are never removed.
         if temporary.parent.is_dir():  # filelock would create it
             with suppress(OSError):
                 lock.acquire(timeout=LOCK_SECONDS, poll_interval=0.01)

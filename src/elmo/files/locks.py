@@ -1,7 +1,9 @@
 """Locks between processes.
 
 In: the path of a lock file. Out: a context that one process at a time can enter. The system
-releases the lock when its process ends, even if it is killed; the empty lock file stays.
+releases the lock when its process ends, even if it is killed; the empty lock file stays. On a file
+system without `flock`, filelock uses a SoftFileLock: a file that exists while the lock is held.
+That of a killed process is removed by the next one on the same host, but not on another host.
 """
 
 from collections.abc import Iterator
