@@ -144,6 +144,16 @@ def test_adaptive_softmax_learns_its_targets(hidden, targets):
     assert head.nll(hidden, targets).mean().item() < before / 4
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_adaptive_softmax_runs_in_float32_under_autocast(hidden, targets, dtype):
+    head = AdaptiveSoftmax(N_WORDS, DIM)
+    rows = hidden.detach().to(dtype)
+    expected = head.nll(rows.float(), targets)
+    with torch.autocast("cpu", torch.bfloat16):
+        found = head.nll(rows, targets)
+    torch.testing.assert_close(found, expected)
+
+
 def test_a_vocabulary_of_800k_words_gets_no_dense_gradient():
     head = SampledSoftmax(800_000, 4, n_negatives=64)
     hidden = torch.randn(8, 4, requires_grad=True)

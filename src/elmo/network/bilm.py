@@ -61,7 +61,7 @@ class Packing:
         lengths = lengths.cpu()
         order = torch.argsort(lengths, descending=True, stable=True)
         longest_first = lengths[order]
-        steps = torch.arange(int(lengths.max()) if len(lengths) else 0)
+        steps = torch.arange(int(lengths.max()) if len(lengths) else 0, device="cpu")
         is_running = steps[:, None] < longest_first  # (T, B)
         step, rank = is_running.nonzero(as_tuple=True)  # (N,), (N,)
         from_end = longest_first[rank] - 1 - step

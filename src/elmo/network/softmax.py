@@ -211,7 +211,10 @@ class AdaptiveSoftmax(Head):
 
     def nll(self, hidden: Tensor, targets: Tensor) -> Tensor:
         """(N, P), (N,) -> (N,)."""
-        result: Tensor = -self.bands(hidden, targets).output
+        # torch's module cannot run under autocast: it joins parts of different dtypes.
+        with torch.autocast(hidden.device.type, enabled=False):
+            hidden = hidden.to(self.bands.head.weight.dtype)
+            result: Tensor = -self.bands(hidden, targets).output
         return result
 
 

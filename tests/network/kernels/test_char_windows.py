@@ -111,6 +111,18 @@ def test_characters_that_are_not_in_the_table_are_refused():
         kernels.conv_max_pool(torch.tensor([[3, N_VECTORS]]), vectors, filters, 0)
 
 
+@pytest.mark.parametrize("place", [0, 3, 7])
+def test_nan_is_not_lost_among_other_windows(place):
+    vectors, filters = make_parameters([(1, 5), (3, 20)], 4)
+    with torch.no_grad():
+        vectors[7] = torch.nan
+    char_ids = torch.tensor([[1, 2, 3, 4, 5, 6, 8, 9], [9, 8, 6, 5, 4, 3, 2, 1]])
+    char_ids[0, place] = 7
+    found = kernels.conv_max_pool(char_ids, vectors, filters, 0)
+    assert found.isnan().all(1).tolist() == [True, False]
+    assert not found[1].isnan().any()
+
+
 def test_no_words_give_no_rows():
     vectors, filters = make_parameters([(1, 3)], 4)
     found = kernels.conv_max_pool(torch.empty(0, 5, dtype=torch.int64), vectors, filters, 0)

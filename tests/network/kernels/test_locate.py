@@ -1,12 +1,16 @@
 """Which kernel library is opened; each case has its own process and its own cache."""
 
 import os
+import platform
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from elmo.network.kernels import locate
+from elmo.network.kernels.build import VARIANTS
 
 pytestmark = pytest.mark.needs("compiler")
 
@@ -107,6 +111,17 @@ def test_a_cache_that_is_a_file_is_survived(cache):
 def test_without_a_compiler_the_reason_is_given(cache, tmp_path):
     assert "no C++ compiler found" in described(cache, PATH=str(tmp_path), CXX="")
     assert "could not compile the kernels" in described(cache, CXX="false")
+
+
+def test_a_prebuilt_library_that_cannot_be_opened_is_passed_over(tmp_path, monkeypatch):
+    for name in VARIANTS.get(platform.machine(), [platform.machine()]):
+        (tmp_path / f"{name}.so").write_bytes(b"for another C library")
+    monkeypatch.setattr(locate, "PREBUILT", tmp_path)
+    monkeypatch.delenv(locate.SETTING, raising=False)
+    assert locate.open_library().description == "native build"
+    monkeypatch.setenv(locate.SETTING, "prebuilt")
+    with pytest.raises(OSError, match=str(tmp_path)):
+        locate.open_library()
 
 
 def test_the_setting_chooses(cache):

@@ -74,12 +74,19 @@ def test_no_plain_tensor_is_left():
     assert sum(each.nbytes for each in kernels.plain_tensors(bilm)) < n_bytes / 2
 
 
-def test_a_copy_and_a_pickle_are_plain():
+@pytest.mark.parametrize(
+    ("copied", "stays_packed"),
+    [(copy.deepcopy, True), (lambda bilm: pickle.loads(pickle.dumps(bilm)), False)],
+)
+def test_copies_are_plain_and_only_a_pickled_original_is_unpacked(copied, stays_packed):
     bilm = build_model()
     bilm.hold_packed()
-    for other in (copy.deepcopy(bilm), pickle.loads(pickle.dumps(bilm))):
-        assert not any(isinstance(each._parameters, PackedParameters) for each in other.modules())
-        assert torch.equal(run(other), run(bilm))
+    n_packed = len(held_packed(bilm))
+    other = copied(bilm)
+    assert len(held_packed(bilm)) == (n_packed if stays_packed else 0)
+    assert not any(isinstance(each._parameters, PackedParameters) for each in other.modules())
+    assert torch.equal(run(other), run(bilm))
+    assert list(other.state_dict()) == list(bilm.state_dict())
 
 
 def test_a_packed_model_can_be_trained_and_then_embeds_with_the_new_weights():

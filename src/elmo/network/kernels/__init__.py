@@ -9,7 +9,7 @@ and others convert to float32. Under autocast to bfloat16, `run_layers` trains t
 
 import ctypes
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 
 import torch
@@ -161,13 +161,20 @@ def keep_freed_memory() -> None:
     """Let the C library keep freed memory for the next training step.
 
     Every step allocates the same hundreds of megabytes. If they are returned to the system in
-    between, page faults take 14 % of a step, measured at 1024 cells and 128 x 8 tokens.
+    between, page faults take 14% of a step, measured at 1024 cells and 128 x 8 tokens.
     """
     if sys.platform != "linux":
         return
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # only glibc has it
     if mallopt is not None:
-        mallopt(M_MMAP_THRESHOLD, 2**30)
+        raise_thresholds(mallopt)
+
+
+def raise_thresholds(mallopt: Callable[[int, int], int]) -> None:
+    """Call the C library's `mallopt`, which returns 1 if it accepts a value."""
+    # Setting one threshold ends the automatic growth of both from 128 KB. Older versions of glibc
+    # refuse more than 32 MB for the first; then the second alone would do harm.
+    if mallopt(M_MMAP_THRESHOLD, 2**30) == 1 or mallopt(M_MMAP_THRESHOLD, 2**25) == 1:
         mallopt(M_TRIM_THRESHOLD, 2**31 - 1)
 
 
@@ -180,7 +187,8 @@ def run_layers(
     resets: Sequence[Tensor | None] | None = None,
 ) -> tuple[list[Tensor], list[State]]:
     """Run the same layer of all directions in parallel; see lstm.run_layers for the arguments."""
-    sizes, n_tokens = torch.tensor(batch_sizes, dtype=torch.int64), sum(batch_sizes)
+    sizes = torch.tensor(batch_sizes, dtype=torch.int64, device="cpu")
+    n_tokens = sum(batch_sizes)
     orders = [
         _check(
             layer,

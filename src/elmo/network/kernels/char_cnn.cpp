@@ -120,7 +120,8 @@ static void conv_max_pool(const Words& words, const EncodedWords& encoded, const
         sum[1] += load(row + kLanes);
       }
       for (int half = 0; half < 2; ++half) {
-        const Integers is_higher = ~(sum[half] <= best[half]);  // true for NaN too
+        // True for a NaN too, which no later sum replaces.
+        const Integers is_higher = ~(sum[half] <= best[half]) & (best[half] == best[half]);
         best[half] = is_higher ? sum[half] : best[half];
         places[half] = is_higher ? static_cast<int32_t>(window) - Integers{} : places[half];
       }

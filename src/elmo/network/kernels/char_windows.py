@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from elmo.network.kernels import library
-from elmo.network.kernels.library import ConvolutionStructure, WordsStructure, address
+from elmo.network.kernels.library import ConvolutionStructure, WordsStructure, address, allocate
 
 Filters = tuple[Tensor, Tensor]  # weight (n, E, width), bias (n,)
 
@@ -54,7 +54,7 @@ class ConvMaxPool(torch.autograd.Function):
     ) -> Tensor:
         """Compute the maximum of each filter and, if gradients are needed, its window."""
         n_filters = sum(len(bias) for bias in parameters[1::2])
-        maxima = torch.empty(len(char_ids), n_filters)
+        maxima = allocate(len(char_ids), n_filters)
         places = torch.empty_like(maxima, dtype=torch.int32) if any(ctx.needs_input_grad) else None
         _call("conv_max_pool", char_ids, char_vectors, parameters, maxima=maxima, places=places)
         if places is not None:

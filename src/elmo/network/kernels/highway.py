@@ -7,11 +7,10 @@ words of one sentence takes longer than the arithmetic.
 import functools
 from collections.abc import Sequence
 
-import torch
 from torch import Tensor, nn
 
 from elmo.network.kernels import library
-from elmo.network.kernels.library import HighwayStructure, address, allocate_packed
+from elmo.network.kernels.library import HighwayStructure, address, allocate, allocate_packed
 from elmo.network.kernels.packed_parameters import PackedParameters, packed_of
 from elmo.network.kernels.packed_weight_cache import PackedWeightCache
 
@@ -29,9 +28,9 @@ def run_highway(transform: nn.Linear, gate: nn.Linear, rows: Tensor) -> Tensor:
     packed, _ = packed_highway(transform, gate)
     if packed.dim != dim:
         raise ValueError(f"weights of {(packed.dim, packed.dim)}, expected {(dim, dim)}")
-    spaced = torch.empty(n_rows, dim + GAP)
+    spaced = allocate(n_rows, dim + GAP)
     spaced[:, :dim] = rows
-    out = torch.empty(n_rows, dim)
+    out = allocate(n_rows, dim)
     highway = HighwayStructure.from_buffer_copy(packed)
     highway.n_rows, highway.row_stride = spaced.shape
     highway.rows, highway.out = address(spaced), address(out)
@@ -77,7 +76,7 @@ def _pack(dim: int, parameters: Sequence[Tensor]) -> PackedHighway:
 def _unpack(packed: PackedHighway, which: str) -> dict[str, Tensor]:
     """Unpack one of the two weights, as the `weight` of its layer."""
     highway = HighwayStructure.from_buffer_copy(packed[0])
-    found = {name: torch.empty(highway.dim, highway.dim) for name in ("weight", "gate_weight")}
+    found = {name: allocate(highway.dim, highway.dim) for name in ("weight", "gate_weight")}
     for name, tensor in found.items():
         setattr(highway, name, address(tensor))
     library.call("unpack_highway", [highway])

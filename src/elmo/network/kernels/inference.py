@@ -44,7 +44,7 @@ class _Scratch(threading.local):
     def buffer(self, direction: int, n_floats: int) -> Tensor:
         known = self._rooms.get(direction)
         if known is None or known.numel() < n_floats:
-            known = self._rooms[direction] = torch.empty(n_floats)
+            known = self._rooms[direction] = library.allocate(n_floats)
         return known
 
 
@@ -75,7 +75,7 @@ def infer(
                 "from_input": _scratch.buffer(number, row.shape[0] * gates_dim),
                 "hidden": hidden,
                 "cell": cell,
-                "outputs": torch.empty(order.n_tokens, hidden.shape[1]),
+                "outputs": library.allocate(order.n_tokens, hidden.shape[1]),
             }
             for number, ((row, order), (hidden, cell)) in enumerate(
                 zip(directions, states, strict=True)

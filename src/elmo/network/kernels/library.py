@@ -138,7 +138,7 @@ def _load() -> tuple[ctypes.CDLL | None, str]:
         found = open_library()
     except (BuildError, OSError) as problem:
         warnings.warn(
-            f"no compiled kernels: {problem}; PyTorch is used, which is several times slower",
+            f"no compiled kernels: {problem}; PyTorch is used, which is slower",
             RuntimeWarning,
             stacklevel=2,
         )
@@ -198,11 +198,16 @@ def opened() -> ctypes.CDLL:
     return library
 
 
+def allocate(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
+    """A tensor of undefined values in memory, whatever torch's default dtype and device are."""
+    return torch.empty(shape, dtype=dtype, device="cpu")
+
+
 # In the order of `enum Format` in matrix.h.
 FORMATS = (torch.float32, torch.bfloat16)
 
 
 def allocate_packed(size: int, dtype: torch.dtype) -> tuple[PackedStructure, Tensor]:
     """Allocate memory for packed weights: its structure, and the tensor that owns it."""
-    held = torch.empty(size, dtype=dtype)
+    held = allocate(size, dtype=dtype)
     return PackedStructure(address(held, dtype), FORMATS.index(dtype)), held

@@ -51,8 +51,13 @@ def open_library() -> OpenLibrary:
         raise BuildError(f"{SETTING} is off")
     if sys.platform == "win32":
         raise BuildError("there are no kernels for Windows")
-    if setting != "native" and (found := _open_prebuilt()) is not None:
-        return found
+    if setting != "native":
+        try:
+            if (found := _open_prebuilt()) is not None:
+                return found
+        except OSError:  # such as one that needs a newer C library
+            if setting == "prebuilt":
+                raise
     if setting == "prebuilt":
         raise BuildError("this installation has no prebuilt kernels for this processor")
     return _open_native()

@@ -5,6 +5,7 @@ dict for the module, which unpacks them for good at the first access to one. A m
 embeds thus holds its weights once; `state_dict`, `parameters`, `to` and training see plain tensors.
 """
 
+import copy
 import threading
 from collections.abc import Callable, Iterator
 from itertools import groupby
@@ -44,8 +45,8 @@ class PackedParameters(dict[str, Any], Generic[Packed]):
         with _lock:
             if self.packed is None:
                 return
-            for name, tensor in self.unpacked().items():
-                super().__setitem__(name, nn.Parameter(tensor, self._are_learning[name]))
+            for name, parameter in self.copy().items():
+                super().__setitem__(name, parameter)
             self.packed = None
             del self._unpack
 
@@ -91,12 +92,25 @@ class PackedParameters(dict[str, Any], Generic[Packed]):
         super().__delitem__(name)
 
     def copy(self) -> dict[str, Any]:
-        """A plain dict of the unpacked parameters."""
-        return dict(self.items())
+        """A plain dict of the parameters; those that exist only packed stay packed here."""
+        with _lock:
+            unpacked = {
+                name: nn.Parameter(tensor, self._are_learning[name])
+                for name, tensor in self.unpacked().items()
+            }
+            return dict(dict.items(self)) | unpacked
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> dict[str, Any]:
+        """A copy as a plain dict; the original stays packed."""
+        return copy.deepcopy(self.copy(), memo)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Copy and pickle as a plain dict."""
-        return dict, (self.copy(),)
+        """Pickle as a plain dict, which this becomes too.
+
+        PyTorch gives a spawned process the file descriptors of tensors in shared memory, so they
+        must exist until it has started.
+        """
+        return dict, (dict(self.items()),)
 
 
 def packed_of(module: object) -> Any:  # noqa: ANN401 - what the module's kernel packed

@@ -85,7 +85,7 @@ static void run_in_parallel(int64_t n_tasks, int64_t n_threads, Work work) {
   others.reserve(n_threads - 1);
   try {
     for (int64_t i = 1; i < n_threads; ++i) others.emplace_back([&shared] { shared.run(); });
-  } catch (const std::system_error&) {  // the system has no more threads: continue with fewer
+  } catch (...) {  // no more threads, or no memory for one: continue with fewer
   }
   shared.run();
   for (std::thread& other : others) other.join();

@@ -14,7 +14,13 @@ import torch
 from torch import Tensor, nn
 
 from elmo.network.kernels import library
-from elmo.network.kernels.library import LayerStructure, PassStructure, address, allocate_packed
+from elmo.network.kernels.library import (
+    LayerStructure,
+    PassStructure,
+    address,
+    allocate,
+    allocate_packed,
+)
 
 State = tuple[Tensor, Tensor]  # hidden (B, P), cell (B, H)
 
@@ -150,7 +156,7 @@ def unpack_weights(packed: PackedLayer) -> dict[str, Tensor]:
     structure = LayerStructure.from_buffer_copy(packed.structure)
     dim, projection_dim = structure.dim, structure.projection_dim
     shapes = ((4 * dim, structure.input_dim), (4 * dim, projection_dim), (projection_dim, dim))
-    found = {name: torch.empty(shape) for name, shape in zip(WEIGHTS, shapes, strict=True)}
+    found = {name: allocate(*shape) for name, shape in zip(WEIGHTS, shapes, strict=True)}
     for name, tensor in found.items():
         setattr(structure, name, address(tensor))
     library.call("unpack", [structure])

@@ -6,11 +6,10 @@ the sum of the exponentials of all logits, per direction and for the mean of bot
 
 from collections.abc import Sequence
 
-import torch
 from torch import Tensor
 
 from elmo.network.kernels import library
-from elmo.network.kernels.library import SoftmaxStructure, address
+from elmo.network.kernels.library import SoftmaxStructure, address, allocate
 
 
 def log_sum_exp(rows: Sequence[Tensor], weight: Tensor, bias: Tensor, n_skipped: int = 0) -> Tensor:
@@ -27,7 +26,7 @@ def log_sum_exp(rows: Sequence[Tensor], weight: Tensor, bias: Tensor, n_skipped:
     softmax.weight, softmax.bias = map(address, tensors[-2:])
     softmax.n_skipped = n_skipped
     n_chunks = library.opened().elmo_softmax_chunks(softmax)
-    found = torch.empty(n_chunks, len(rows) + 1, n_rows)
+    found = allocate(n_chunks, len(rows) + 1, n_rows)
     softmax.log_sums = address(found)
     library.call("sum_exponentials", [softmax])
     return found.logsumexp(0)

@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from elmo.network.kernels import library
-from elmo.network.kernels.library import PassStructure
+from elmo.network.kernels.library import PassStructure, allocate
 from elmo.network.kernels.recurrence import (
     BACKWARD_PARTS,
     FORWARD_PARTS,
@@ -77,14 +77,14 @@ class Recurrence(torch.autograd.Function):
         ):
             padded_dim, n_tokens = pad_dim(weight.dim), order.n_tokens
             made = {
-                "from_input": torch.empty(len(rows), 4 * padded_dim),
+                "from_input": allocate(len(rows), 4 * padded_dim),
                 "hidden": hidden.clone(),
                 "cell": cell.clone(),
-                "outputs": torch.empty(n_tokens, hidden.shape[1]),
-                "gates": torch.empty(n_tokens, 4 * padded_dim),
-                "cells": torch.empty(n_tokens, padded_dim),
-                "exposed": torch.empty(n_tokens, padded_dim),
-                "previous_hidden": torch.empty(n_tokens, hidden.shape[1]),
+                "outputs": allocate(n_tokens, hidden.shape[1]),
+                "gates": allocate(n_tokens, 4 * padded_dim),
+                "cells": allocate(n_tokens, padded_dim),
+                "exposed": allocate(n_tokens, padded_dim),
+                "previous_hidden": allocate(n_tokens, hidden.shape[1]),
             }
             passes.append(order.make_pass(pack, rows, len(hidden), **made))
             results.append(made)
@@ -153,7 +153,7 @@ def _gather_over_index(
         if order.index is None:
             made["grad_from_input"] = made["grad_gates"]
         else:
-            gathered = torch.zeros(len(inputs), made["grad_gates"].shape[1])
+            gathered = allocate(len(inputs), made["grad_gates"].shape[1]).zero_()
             made["grad_from_input"] = gathered
             each.grad_from_input = library.address(gathered)
             indexed.append(each)
