@@ -9,13 +9,15 @@ usage: python -m benchmarks.finetune MODEL --out FOLDER [--data FOLDER] [--kinds
 import argparse
 import json
 import lzma
-import re
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
+from elmo.files.text_files import read_lines
 from elmo.models import formats
 from elmo.pretraining.finetune import Finetuned, finetune_model, read_finetune_config
 from elmo.pretraining.pretrain import open_texts
+from elmo.tasks.sentiment.data import read_tree
+from elmo.tasks.tagging.data import TaggingDataConfig, read_tagged
 from elmo.text.lines import LineFormat
 from elmo.training.budget import Budget
 from elmo.training.distributed import join_processes
@@ -31,15 +33,16 @@ def read_snli(folder: Path, part: str) -> Iterator[str]:
 
 def read_sst(folder: Path, part: str) -> Iterator[str]:
     """The words of the trees, already tokenized."""
-    for line in (folder / "research-only" / "sst" / f"{part}.txt").read_text().splitlines():
-        yield " ".join(re.findall(r" ([^ ()]+)\)", line))
+    path = folder / "research-only" / "sst" / f"{part}.txt"
+    for number, line in enumerate(read_lines(path), start=1):
+        yield " ".join(read_tree(line, path, number)[0].tokens)
 
 
 def read_wnut(folder: Path, part: str) -> Iterator[str]:
     """Sentences, from the words in the first column."""
-    text = (folder / "ner" / "wnut17" / f"{part}.conll").read_text()
-    for sentence in text.split("\n\n"):
-        yield " ".join(line.split("\t")[0] for line in sentence.splitlines())
+    path = folder / "ner" / "wnut17" / f"{part}.conll"
+    for sentence in read_tagged(path, TaggingDataConfig()):
+        yield " ".join(sentence.tokens)
 
 
 def _squad(folder: Path, part: str) -> Iterator[dict[str, object]]:

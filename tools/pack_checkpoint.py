@@ -51,10 +51,13 @@ def pack(run: Path, file: Path) -> None:
     checkpoint = load_newest(folder.checkpoints)
     if checkpoint is None:
         raise SystemExit(f"{folder.checkpoints}: no checkpoint")
+    record = (run / RECORD).read_text(encoding="utf-8")
+    if json.loads(record)["config"]["train"]["patience"] is not None:
+        raise SystemExit(f"{run}: train.patience is set, expected none: models are not packed")
     texts = {
         "step": str(checkpoint.step),
         "numbers": json.dumps(checkpoint.numbers),
-        "record": (run / RECORD).read_text(encoding="utf-8"),
+        "record": record,
         "metrics": folder.metrics.read_text(encoding="utf-8"),
     }
     packed = lzma.compress(save(pack_tensors(checkpoint.tensors), texts), preset=9)
@@ -93,7 +96,7 @@ def pack_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
             stored[name] = tensor
         elif name.endswith((".momentum", ".mean", ".exp_avg")):
             stored[name + ZERO] = torch.tensor(tensor.shape)
-        elif name.endswith((".square", ".exp_avg_sq")):
+        elif name.endswith((".square", ".exp_avg_sq", ".sum")):
             stored[name + ROW_MEAN] = tensor.mean(1)
         else:
             scale = tensor.abs().amax(1, keepdim=True).clamp_(min=1e-30) / MAX_LEVEL

@@ -84,6 +84,36 @@ def test_a_cache_is_built_once_and_again_when_the_text_changes(folder, monkeypat
     assert not list((folder / "cache").glob(".*"))
 
 
+def test_files_of_the_same_name_size_and_time_have_their_own_caches(tmp_path):
+    caches = []
+    for name, text in (("one", "a cat\n"), ("two", "a dog\n")):
+        path = tmp_path / name / "train.txt"
+        path.parent.mkdir()
+        path.write_text(text)
+        os.utime(path, (1, 1))
+        caches.append(build_cache([path], tmp_path / "cache", "tokens"))
+    assert [sentences(cache) for cache in caches] == [[["a", "cat"]], [["a", "dog"]]]
+
+
+@pytest.mark.parametrize("name", ["tokens", "offsets", "positions", "documents"])
+@pytest.mark.parametrize("n_bytes", [0, 1, 8, None])
+def test_a_damaged_cache_is_an_error_that_names_the_folder_to_delete(folder, name, n_bytes):
+    cache = build(folder).folder
+    path = cache / f"{name}.bin"
+    if n_bytes is None:
+        path.unlink()
+    else:
+        path.write_bytes(path.read_bytes()[:n_bytes])
+    with pytest.raises(DataError, match=f"{cache}: a damaged token cache .*; delete this folder"):
+        build(folder)
+
+
+def test_standard_input_is_refused_as_it_cannot_be_read_again(tmp_path):
+    with pytest.raises(DataError, match="standard input cannot be read twice, expected a file"):
+        build_cache(find_text_files("-"), tmp_path / "cache")
+    assert not (tmp_path / "cache").exists()
+
+
 def test_blocks_and_processes_do_not_change_the_cache(tmp_path, monkeypatch):
     lines = [f"word{n % 7} is number {n}\n" + "\n" * (n % 5 == 0) for n in range(400)]
     (tmp_path / "a.txt").write_text("".join(lines))

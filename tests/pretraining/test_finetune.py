@@ -6,7 +6,9 @@ import torch
 from elmo.errors import ConfigError
 from elmo.models import model_folder
 from elmo.models.model_folder import Model
+from elmo.network.bilm import BiLM
 from elmo.network.config import tiny
+from elmo.network.softmax import build_head
 from elmo.pretraining.config import read_config, read_over
 from elmo.pretraining.corpus import build_cache
 from elmo.pretraining.finetune import DEFAULTS, finetune_model, read_finetune_config
@@ -80,6 +82,60 @@ def test_a_model_without_a_head_gets_one_before_the_rest_is_tuned(places, tmp_pa
     assert result.after.mean < result.before.mean
     tuned = model_folder.load(tmp_path / "out" / "model").bilm.state_dict()
     assert not all(torch.equal(before[name], tensor) for name, tensor in tuned.items())
+
+
+def test_more_steps_of_the_whole_model_leave_the_new_head_alone(places, tmp_path):
+    folder, texts = places
+
+    def tune_bare(n_steps):
+        bare = Model(model_folder.load(folder / "start" / "model").bilm)
+        found = tune(bare, texts, tmp_path / "out", n_steps=n_steps)
+        return found, (tmp_path / "out" / "head" / "result.json").read_bytes()
+
+    first, head = tune_bare(6)
+    again, same_head = tune_bare(12)
+    assert same_head == head
+    assert again.before == first.before
+    assert again.after.mean < first.after.mean
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("model.lstm.dim=64", "model.lstm.dim is 64, but the network is that of the model"),
+        ("vocabulary.max_size=9", "vocabulary.max_size is 9, but the model has a softmax"),
+        ("head.init_bias_from_frequencies=false", "but the model has a softmax with its own"),
+        ("head.kind=adaptive", "softmax of the model is sampled, expected sampled or full"),
+    ],
+)
+def test_settings_that_the_model_has_decided_are_refused(places, tmp_path, given, message):
+    folder, _ = places
+    start = model_folder.load(folder / "start" / "model")
+    with pytest.raises(ConfigError, match=message):
+        read_finetune_config(start, None, [given])
+    group, _, entry = given.rpartition(".")
+    (tmp_path / "run.toml").write_text(f"[{group}]\n{entry}".replace("=adaptive", "='adaptive'"))
+    with pytest.raises(ConfigError, match=message):
+        read_finetune_config(start, tmp_path / "run.toml")
+
+
+def test_a_model_without_a_head_takes_the_settings_of_one(places):
+    folder, _ = places
+    bare = Model(model_folder.load(folder / "start" / "model").bilm)
+    config = read_finetune_config(bare, None, ["vocabulary.max_size=9", "head.kind=adaptive"])
+    assert (config.vocabulary.max_size, config.head.kind) == (9, "adaptive")
+    with pytest.raises(ConfigError, match="the network is that of the model"):
+        read_finetune_config(bare, None, ["model.lstm.dim=64"])
+
+
+def test_a_model_with_an_adaptive_softmax_keeps_it(places):
+    folder, _ = places
+    words = model_folder.load(folder / "start" / "model").vocabulary
+    bilm = BiLM(tiny())
+    start = Model(bilm, build_head("adaptive", len(words), tiny().lstm.projection_dim), words)
+    read_finetune_config(start)
+    with pytest.raises(ConfigError, match="softmax of the model is adaptive, expected adaptive"):
+        read_finetune_config(start, None, ["head.kind=full"])
 
 
 def test_tuning_ends_when_held_out_text_gains_no_more_and_keeps_the_best(places, tmp_path):

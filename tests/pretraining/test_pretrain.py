@@ -21,7 +21,7 @@ from elmo.network.bilm import BiLM
 from elmo.network.softmax import build_head
 from elmo.pretraining.corpus import build_cache
 from elmo.pretraining.learner import PretrainLearner, Texts
-from elmo.pretraining.pretrain import add_head, pretrain_model
+from elmo.pretraining.pretrain import add_head, open_texts, pretrain_model
 from elmo.training import checkpoint
 from elmo.training.budget import Budget
 from elmo.training.distributed import Processes
@@ -89,6 +89,20 @@ def test_a_run_that_lost_its_last_steps_repeats_them_bit_for_bit(texts, tmp_path
         model_folder.load(tmp_path / name / "model").bilm.state_dict() for name in ("whole", "cut")
     ]
     assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
+
+
+def test_a_resumed_run_keeps_no_tensor_of_its_checkpoint(texts):
+    config = settings("head.kind=full", "train.ema_decay=0.9")
+    model = add_head(BiLM(config.model), texts, config)
+    learner = PretrainLearner(model, texts, config, ALONE)
+    learner.step(0, 0.01)
+    state = {name: tensor.clone() for name, tensor in learner.state().items()}
+    learner.load_state(state)
+    found = learner.state()
+    assert all(torch.equal(found[name], tensor) for name, tensor in state.items())
+    assert not {each.data_ptr() for each in found.values()} & {
+        each.data_ptr() for each in state.values()
+    }
 
 
 def command(text_folder, out, n_steps=60):
@@ -244,6 +258,23 @@ def test_the_model_folder_holds_the_trained_model_and_its_vocabulary(texts, tmp_
     assert model.head is not None
     last = read_metrics(tmp_path / "metrics.jsonl")[-1]
     assert last["heldout_mean"] == result.mean
+
+
+@pytest.mark.parametrize("kind", ["sampled", "full", "adaptive"])
+def test_a_vocabulary_of_one_word_can_be_trained_and_a_smaller_one_is_refused(
+    texts, tmp_path, kind
+):
+    train(texts, tmp_path, f"head.kind={kind}", "vocabulary.max_size=4", n_steps=2)
+    assert len(model_folder.load(tmp_path / "model").vocabulary) == 4
+    with pytest.raises(ConfigError, match=r"vocabulary\.max_size is 3, expected int >= 4"):
+        settings("vocabulary.max_size=3")
+
+
+def test_a_held_out_text_that_is_the_training_text_is_reported(text_folder, tmp_path):
+    shutil.copy(text_folder / "train.txt", tmp_path / "other.txt")
+    train = str(text_folder / "train.txt")
+    with pytest.warns(UserWarning, match="the held-out text is the training text"):
+        open_texts(train, str(tmp_path / "other.txt"), tmp_path / "cache", ALONE)
 
 
 def test_a_tiny_model_learns_a_page_by_heart_in_both_directions(tmp_path):

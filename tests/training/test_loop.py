@@ -120,6 +120,13 @@ def test_the_result_is_of_the_final_evaluation_where_there_is_one(tmp_path):
     assert measured(tmp_path)[-1] == (4, None, 15)
 
 
+def test_a_plot_that_cannot_be_drawn_does_not_lose_the_result(tmp_path, caplog):
+    (tmp_path / "learning_curve.png").mkdir()
+    result = fit(FakeLearner([10]), tmp_path, n_steps=2)
+    assert result == json.loads((tmp_path / "result.json").read_text())
+    assert "learning_curve.png: no learning curve is drawn" in caplog.text
+
+
 @pytest.mark.parametrize(("keeps_best", "step"), [(True, 4), (False, 10)])
 def test_the_final_evaluation_is_of_the_step_of_the_kept_model(tmp_path, keeps_best, step):
     settings = {"patience": 3, "keeps_best": keeps_best, "final_score": 30}
@@ -157,11 +164,39 @@ def test_other_folders_beside_the_checkpoints_are_left_alone(tmp_path):
     assert copy.is_dir()
 
 
+def test_an_old_checkpoint_that_cannot_be_removed_does_not_end_the_run(tmp_path, caplog):
+    fit(FakeLearner([1, 2, 3, 4]), tmp_path, n_steps=3)
+    old = tmp_path / "checkpoints" / "step-000000003"
+    old.rename(tmp_path / "moved")
+    old.symlink_to(tmp_path / "moved")  # only folders can be removed with their files
+    assert fit(FakeLearner([1, 2, 3, 4]), tmp_path, n_steps=9)["n_steps"] == 9
+    assert "step-000000003: an old checkpoint that cannot be removed" in caplog.text
+
+
 @pytest.mark.parametrize("manifest", ["[]", "{}", ""])
 def test_a_checkpoint_with_a_broken_manifest_is_passed_over(tmp_path, manifest):
     fit(FakeLearner([1, 2, 3]), tmp_path, n_steps=6)
     (tmp_path / "checkpoints" / "step-000000006" / "manifest.json").write_text(manifest)
     assert checkpoint.load_newest(tmp_path / "checkpoints").step == 3
+
+
+def test_damaged_checkpoints_do_not_take_the_place_of_intact_ones(tmp_path):
+    fit(FakeLearner([1, 2, 3]), tmp_path, n_steps=6)
+    (tmp_path / "checkpoints" / "step-000000006" / "manifest.json").write_text("{}")
+    fit(FakeLearner([1, 2, 3]), tmp_path, n_steps=4)
+    kept = sorted(path.name for path in (tmp_path / "checkpoints").iterdir())
+    assert kept == ["step-000000003", "step-000000004"]
+
+
+def test_the_result_of_a_run_that_is_continued_and_killed_is_made_again(tmp_path):
+    def scored(final_score, losses=None):
+        return FakeLearner([1, 2, 3, 4], losses, final_score=final_score, save_every=100)
+
+    fit(scored(5), tmp_path, n_steps=4)
+    with pytest.raises(ElmoError, match="diverged"):
+        fit(scored(6, [1.0] * 5 + [math.nan]), tmp_path, n_steps=8)
+    assert fit(scored(7), tmp_path, n_steps=4)["score"] == 7
+    assert fit(scored(8), tmp_path, n_steps=4)["score"] == 7
 
 
 def test_a_checkpoint_of_an_earlier_version_is_refused(tmp_path):

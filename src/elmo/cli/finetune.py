@@ -35,12 +35,13 @@ def finetune(
     softmax: Path | None,
     vocabulary: Path | None,
 ) -> None:
-    """Continue training MODEL on text of another domain.
+    """Continue training a model on text of another domain.
 
     MODEL is any model: a folder, a file, an archive or a name. OUT/model is the best model on the
     held-out text. Run the same command to resume a run that was stopped or killed.
 
-    If MODEL has no softmax, one is trained first; the limits apply to each of the two phases.
+    If MODEL has no softmax, one is trained first; --max-minutes and --max-steps apply to each of
+    the two phases.
     """
     check_folder_name(out)
     from elmo.api import Elmo

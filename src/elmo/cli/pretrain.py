@@ -27,7 +27,7 @@ def pretrain(
     size: str | None,
     cache: Path | None,
 ) -> None:
-    """Train a model on your own text.
+    """Train a language model (biLM) on your own text.
 
     A blank line separates documents. OUT/model is the model. Run the same command to resume a run
     that was stopped or killed.

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from annotated_types import Gt, Lt
+from annotated_types import Ge, Gt, Lt
 
 from elmo.network.config import BiLMConfig, preset
 from elmo.network.softmax import HeadKind
@@ -63,7 +63,7 @@ class VocabularyConfig:
     """The output vocabulary: the words that the model predicts."""
 
     max_size: Annotated[
-        PositiveInt | None, "maximum number of words, including the three special ones"
+        int | None, Ge(4), "maximum number of words, including the three special ones"
     ] = 50_000
     min_count: Annotated[PositiveInt, "minimum frequency of a word in the training text"] = 3
 

@@ -24,7 +24,7 @@ from tqdm import tqdm
 from elmo.errors import DataError
 from elmo.files.atomic import atomic_folder
 from elmo.files.parallel import map_in_order
-from elmo.files.text_files import BLOCK_CHARACTERS, read_blocks
+from elmo.files.text_files import BLOCK_CHARACTERS, STANDARD_INPUT, read_blocks
 from elmo.text.lines import LineFormat, line_format_of, split_line
 from elmo.text.vocabulary import BEGIN, END, UNKNOWN, Vocabulary
 
@@ -33,6 +33,9 @@ FORMAT = 2
 # As in word2vec, rare words are dropped when there are too many. Only words that occur less than
 # once in about ten million others can be lost, and those never reach a vocabulary.
 MOST_WORDS = 4_000_000
+
+# Bytes of each file that its cache is named by.
+KEY_BYTES = 2**20
 
 IntegerArray = npt.NDArray[np.int64]
 
@@ -51,17 +54,38 @@ class TokenCache:
     """A corpus as numbered sentences of words."""
 
     def __init__(self, folder: Path) -> None:
-        """Open a folder that `build_cache` wrote."""
+        """Open a folder that `build_cache` wrote; raise a DataError if it is damaged."""
         self.folder = folder
-        self.counts = CorpusCounts(**json.loads((folder / "counts.json").read_text()))
-        with (folder / "tokens.bin").open("rb") as file:
-            self._text = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        # All three arrays have one more entry than there are sentences or documents: the end.
-        self._offsets = _open_array(folder / "offsets.bin")  # byte where a sentence starts
-        # Position where a sentence starts in the stream: n words take n + 1 positions, because
-        # a language model also predicts the sentence's end.
-        self.positions = _open_array(folder / "positions.bin")
-        self.documents = _open_array(folder / "documents.bin")  # sentence where a document starts
+        try:
+            self.counts = CorpusCounts(**json.loads((folder / "counts.json").read_text()))
+            with (folder / "tokens.bin").open("rb") as file:
+                self._text = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+            # All three arrays have one more entry than there are sentences or documents: the end.
+            self._offsets = _open_array(folder / "offsets.bin")  # byte where a sentence starts
+            # Position where a sentence starts in the stream: n words take n + 1 positions, because
+            # a language model also predicts the sentence's end.
+            self.positions = _open_array(folder / "positions.bin")
+            # Sentence where a document starts.
+            self.documents = _open_array(folder / "documents.bin")
+        except (FileNotFoundError, ValueError, TypeError) as error:  # ValueError: an empty file
+            raise self._damaged(str(error)) from error
+        counts = self.counts
+        for name, array, length, end in (
+            ("offsets", self._offsets, counts.n_sentences, len(self._text)),
+            ("positions", self.positions, counts.n_sentences, counts.n_tokens + counts.n_sentences),
+            ("documents", self.documents, counts.n_documents, counts.n_sentences),
+        ):
+            if len(array) != length + 1 or array[-1] != end:
+                raise self._damaged(
+                    f"{name}.bin has {len(array)} entries up to {array[-1]}, expected {length + 1} "
+                    f"up to {end}"
+                )
+
+    def _damaged(self, reason: str) -> DataError:
+        return DataError(
+            f"{self.folder}: a damaged token cache ({reason}); delete this folder, and it is built "
+            "again"
+        )
 
     def sentence(self, number: int) -> list[str]:
         """The words of a sentence."""
@@ -98,10 +122,12 @@ def build_cache(
     shards: Sequence[Path], folder: Path, lines: LineFormat = "paragraphs"
 ) -> TokenCache:
     """The cache of these files under `folder`, built unless it exists."""
+    if STANDARD_INPUT in shards:
+        raise DataError("standard input cannot be read twice, expected a file")
     lines = line_format_of(shards, lines)
     place = folder / _key(shards, lines)
     if not place.exists():
-        with atomic_folder(place, overwrite=False) as temporary:
+        with atomic_folder(place, durable=True, overwrite=False) as temporary:
             _write_cache(shards, temporary, lines=lines)
     return TokenCache(place)
 
@@ -212,10 +238,18 @@ def _workers(shards: Sequence[Path]) -> int:
 
 
 def _key(shards: Sequence[Path], lines: LineFormat) -> str:
-    """The name of the cache of these files, by their names, sizes and modification times."""
+    """The name of the cache of these files, by their names, sizes, times and first megabyte.
+
+    Files of the same name are often made at the same moment, such as those of several data sets
+    that one program writes.
+    """
     stats = [(shard.name, shard.stat().st_size, shard.stat().st_mtime_ns) for shard in shards]
-    text = json.dumps([FORMAT, lines, stats])
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    digest = hashlib.sha256(json.dumps([FORMAT, lines, stats]).encode())
+    for shard in shards:
+        if shard.is_file():  # what is read from a pipe would be lost
+            with shard.open("rb") as file:
+                digest.update(file.read(KEY_BYTES))
+    return digest.hexdigest()[:16]
 
 
 def _starts(lengths: IntegerArray, first: int) -> IntegerArray:

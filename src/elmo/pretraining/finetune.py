@@ -7,7 +7,7 @@ head first gets one for the words of the text, which is trained while the biLM i
 
 import dataclasses
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 
+from elmo.errors import ConfigError
 from elmo.files.atomic import write_json
 from elmo.models import model_folder
 from elmo.models.identity import model_hash
@@ -25,7 +26,7 @@ from elmo.pretraining.config import PretrainConfig, read_over
 from elmo.pretraining.learner import Texts
 from elmo.pretraining.perplexity import Perplexity, measure, sample_sentences
 from elmo.pretraining.pretrain import add_head, fit
-from elmo.settings import merge, to_mapping
+from elmo.settings import apply_sets, merge, read_toml, to_mapping
 from elmo.training.budget import Budget
 from elmo.training.distributed import Processes
 from elmo.training.run_folder import RunFolder
@@ -37,19 +38,55 @@ DEFAULTS: Mapping[str, Any] = {
     "optimizer": {"n_warmup_steps": 20},
     "train": {"n_epochs": 5.0, "patience": 3},
 }
+BEFORE = "before.json"  # the perplexity before the whole model is trained
 # By kind of optimizer; an eighth of the learning rates of pre-training.
 LEARNING_RATES = {"adamw": 5e-4, "muon": 1e-3, "adagrad": 0.025}
-# Learning rates of a new head, which starts from random weights.
+# Learning rates of a new head, which starts from random weights. They are not a setting:
+# optimizer.learning_rate is for the trained weights, and would be too low.
 HEAD_LEARNING_RATES = {"adamw": 5e-3, "muon": 5e-3, "adagrad": 0.2}
 
 
 def read_finetune_config(
     start: Model, path: Path | None = None, sets: Sequence[str] = ()
 ) -> PretrainConfig:
-    """Settings to fine-tune a model; a TOML file overrides the defaults, and `sets` both."""
+    """Settings to fine-tune a model; a TOML file overrides the defaults, and `sets` both.
+
+    A setting that has no effect on this model raises a ConfigError.
+    """
     kind = read_over(dict(DEFAULTS), path, sets).optimizer.kind
     defaults = merge(dict(DEFAULTS), {"optimizer": {"learning_rate": LEARNING_RATES[kind]}})
-    return dataclasses.replace(read_over(defaults, path, sets), model=start.bilm.config)
+    config = dataclasses.replace(read_over(defaults, path, sets), model=start.bilm.config)
+    _refuse_unused(start, config, apply_sets({} if path is None else read_toml(path), sets))
+    return config
+
+
+def _refuse_unused(start: Model, config: PretrainConfig, given: Mapping[str, Any]) -> None:
+    """Refuse settings that were given but that the model has already decided."""
+    reasons = {"model": "the network is that of the model"}
+    if start.head is not None:
+        words = "the model has a softmax with its own vocabulary"
+        reasons |= {"vocabulary": words, "head.init_bias_from_frequencies": words}
+        if (start.head.kind == "adaptive") != (config.head.kind == "adaptive"):
+            kind = start.head.kind
+            expected = "adaptive" if kind == "adaptive" else "sampled or full"
+            reasons["head.kind"] = f"the softmax of the model is {kind}, expected {expected}"
+    problems = [
+        f"{name} is {value!r}, but {reason}"
+        for name, value in _flatten(given)
+        for setting, reason in reasons.items()
+        if f"{name}.".startswith(f"{setting}.")
+    ]
+    if problems:
+        raise ConfigError(f"{'; '.join(problems)}; leave this out")
+
+
+def _flatten(given: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Each setting with its full name, such as `train.seed`."""
+    for name, value in given.items():
+        if isinstance(value, Mapping):
+            yield from _flatten(value, f"{prefix}{name}.")
+        else:
+            yield prefix + name, value
 
 
 @dataclass(frozen=True)
@@ -85,11 +122,16 @@ def finetune_model(
             head_run = RunFolder(out / "head")
             if processes.is_first:  # others may get here before `out` is claimed
                 head_run.path.mkdir(exist_ok=True)
-            if _train_head(start, texts, config, head_run, budget, processes) is None:
+            # Once the whole model is trained, more training of the head alone would be lost.
+            is_trained = processes.broadcast((out / BEFORE).exists())
+            if (
+                not is_trained
+                and _train_head(start, texts, config, head_run, budget, processes) is None
+            ):
                 return None
             start = model_folder.load(head_run.model)
         with processes.first_before_others():
-            before = _measure_once(start, texts, out / "before.json")
+            before = _measure_once(start, texts, out / BEFORE)
         tuned = _with_trained_kind(start, config)
         after = fit(tuned, texts, config, run, budget, processes)
         return None if after is None else Finetuned(before, after)
@@ -117,7 +159,7 @@ def _with_trained_kind(start: Model, config: PretrainConfig) -> Model:
     """Switch to the full or sampled softmax of the settings; both have the same weights."""
     assert start.head is not None
     assert start.vocabulary is not None
-    if start.head.kind == "adaptive" or config.head.kind == "adaptive":
+    if start.head.kind == "adaptive":
         return start
     projection_dim = start.bilm.config.lstm.projection_dim
     n_words = len(start.vocabulary)

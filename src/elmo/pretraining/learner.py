@@ -180,7 +180,7 @@ class PretrainLearner:
         own = slice(self._rows.start, self._rows.stop)
         rows = BiLMState(state["state.hidden"], state["state.cell"]).rows(own)
         device = self._processes.device
-        self._state = BiLMState(rows.hidden.to(device), rows.cell.to(device))
+        self._state = BiLMState(rows.hidden.to(device, copy=True), rows.cell.to(device, copy=True))
 
     def evaluate(self) -> Evaluation:
         """The perplexity of a sample of the held-out text."""

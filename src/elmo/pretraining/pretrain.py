@@ -4,6 +4,7 @@ In: settings, texts, an output folder, a budget. Out: the folder of the run, wit
 model's held-out perplexity.
 """
 
+import warnings
 from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
@@ -43,7 +44,13 @@ def open_texts(
     """Split the texts at paths or globs into words, unless they are cached."""
     patterns = [[texts] if isinstance(texts, str) else texts for texts in (train, heldout)]
     with processes.first_before_others():
-        return Texts(*(build_cache(find_text_files(*some), cache, lines) for some in patterns))
+        texts = Texts(*(build_cache(find_text_files(*some), cache, lines) for some in patterns))
+    if texts.train.counts.sha256 == texts.heldout.counts.sha256 and processes.is_first:
+        warnings.warn(
+            "the held-out text is the training text; its perplexity does not show overfitting",
+            stacklevel=2,
+        )
+    return texts
 
 
 def pretrain_model(

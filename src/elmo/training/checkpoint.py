@@ -37,19 +37,28 @@ class TrainingCheckpoint:
 
 
 def save_checkpoint(folder: Path, checkpoint: TrainingCheckpoint) -> Path:
-    """Write a checkpoint under `folder`, then remove all but the last two."""
+    """Write a checkpoint under `folder`, then remove all but it and the one before it."""
     path = folder / f"step-{checkpoint.step:09d}"
     with atomic_folder(path, durable=True) as temporary:
         write_tensors(temporary / TENSORS, checkpoint.tensors)
         write_json(temporary / NUMBERS, checkpoint.numbers)
         write_json(temporary / MANIFEST, _hashes(temporary))
-    for old in _find_all(folder)[:-N_KEPT]:
-        shutil.rmtree(old)
+    written = [each for each in _find_all(folder) if _step(each) <= checkpoint.step]
+    for other in _find_all(folder):
+        # Those of later steps are damaged: the run was resumed from one before them.
+        if other not in written[-N_KEPT:]:
+            try:
+                shutil.rmtree(other)
+            except OSError as error:  # tried again after the next checkpoint
+                log.warning("%s: an old checkpoint that cannot be removed (%s)", other, error)
     return path
 
 
 def load_newest(folder: Path) -> TrainingCheckpoint | None:
-    """The newest intact checkpoint, or None if none was ever saved."""
+    """The newest intact checkpoint, or None if none was ever saved.
+
+    Its tensors are mapped from its file, which a later checkpoint removes; keep only copies.
+    """
     paths = _find_all(folder)
     for path in reversed(paths):
         if _is_intact(path):

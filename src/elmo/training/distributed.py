@@ -86,18 +86,16 @@ class Processes:
         if self.n_processes == 1:
             return
         trained = [parameter for parameter in parameters if parameter.requires_grad]
-        n_present = self.sum(
-            torch.tensor([float(p.grad is not None) for p in trained], device=self.device)
-        )
-        for parameter, n in zip(trained, n_present.tolist(), strict=True):
-            if n == 0:
-                continue
-            if parameter.grad is None:
-                parameter.grad = torch.zeros_like(parameter)
-            if parameter.grad.is_sparse:
-                parameter.grad = self._average_rows(parameter.grad.coalesce())
-            else:
-                self.sum(parameter.grad).div_(self.n_processes)
+        kinds = [_kind_of_gradient(parameter) for parameter in trained]
+        n_of_kind = self.sum(torch.tensor(kinds, device=self.device).reshape(-1, 2))
+        for parameter, (n_dense, n_sparse) in zip(trained, n_of_kind.tolist(), strict=True):
+            gradient = parameter.grad
+            if n_sparse:
+                gradient = _no_rows(parameter) if gradient is None else gradient.coalesce()
+                parameter.grad = self._average_rows(gradient)
+            elif n_dense:
+                gradient = torch.zeros_like(parameter) if gradient is None else gradient
+                parameter.grad = self.sum(gradient).div_(self.n_processes)
 
     def _average_rows(self, gradient: Tensor) -> Tensor:
         """Average sparse gradients; the result has all rows that occur in any process."""
@@ -112,6 +110,22 @@ class Processes:
         return torch.sparse_coo_tensor(
             all_ids[None], values, gradient.shape, is_coalesced=True, check_invariants=False
         )
+
+
+def _kind_of_gradient(parameter: nn.Parameter) -> tuple[float, float]:
+    """One for a dense gradient, one for a sparse gradient; both zero without a gradient."""
+    if parameter.grad is None:
+        return 0.0, 0.0
+    return (0.0, 1.0) if parameter.grad.is_sparse else (1.0, 0.0)
+
+
+def _no_rows(parameter: nn.Parameter) -> Tensor:
+    """A sparse gradient of no rows."""
+    ids = torch.empty(1, 0, dtype=torch.int64, device=parameter.device)
+    values = parameter.new_empty(0, *parameter.shape[1:])
+    return torch.sparse_coo_tensor(
+        ids, values, parameter.shape, is_coalesced=True, check_invariants=False
+    )
 
 
 def one_process() -> Processes:

@@ -3,7 +3,7 @@
 In: a `Learner`, the folder of a run, a budget, the processes of the run. Out: the folder with
 checkpoints, metrics, the model, a learning curve and `result.json`. A step depends only on its
 number and on the contents of a checkpoint: on CPU, a run that was killed and resumed is bitwise
-identical to an uninterrupted one, with any number of threads.
+identical to an uninterrupted one, if the number of threads is the same.
 """
 
 import dataclasses
@@ -103,7 +103,10 @@ class Learner(Protocol):
         """Everything that the next step depends on; called in all processes."""
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
-        """Restore what `state` returned; called in all processes."""
+        """Restore what `state` returned; called in all processes.
+
+        The tensors are copied: those given may be views of a file that is removed later.
+        """
 
     def result(self, history: "History") -> dict[str, Any]:
         """Entries of result.json besides those of the last or best evaluation."""
@@ -179,6 +182,8 @@ class TrainingLoop:
             logging_redirect_tqdm(),
             opened or nullcontext() as metrics,
         ):
+            if metrics is not None and not self._is_over():
+                self._run.remove_result()  # of a finished run that is continued
             with catch_signals() as stop:
                 while self._processes.broadcast(not (stop.is_set() or self._is_over())):
                     self._take_step(metrics)
@@ -296,8 +301,6 @@ class TrainingLoop:
             self._evaluate(metrics)  # the budget ended before the first evaluation
         evaluation = evaluation or self._history.best
         assert evaluation is not None
-        picture = self._run.path / "learning_curve.png"
-        draw_learning_curve(self._run.metrics, picture, self._learner.score_plot)
         self._run.write_result(
             {
                 "n_steps": self._step,
@@ -306,6 +309,8 @@ class TrainingLoop:
                 **self._learner.result(self._history),
             }
         )
+        picture = self._run.path / "learning_curve.png"
+        draw_learning_curve(self._run.metrics, picture, self._learner.score_plot)
 
     @property
     def _epoch(self) -> float:

@@ -130,13 +130,13 @@ class Optimizer:
         return dense | self._rows.state
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
-        """Restore what `state` returned."""
+        """Restore what `state` returned, as copies."""
         for name, tensor in self._rows.state.items():
             tensor.copy_(state[name])
         for name, parameter in self._dense.items():
             prefix = f"{name}."
             parts = {
-                key.removeprefix(prefix): tensor.to(parameter.device)
+                key.removeprefix(prefix): tensor.to(parameter.device, copy=True)
                 for key, tensor in state.items()
                 if key.startswith(prefix) and "." not in key.removeprefix(prefix)
             }

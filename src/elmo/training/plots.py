@@ -26,11 +26,17 @@ class ScorePlot:
 def draw_learning_curve(metrics: Path, picture: Path, plot: ScorePlot) -> None:
     """Plot the metrics of a run; without matplotlib, log what to install."""
     try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
+        _draw(metrics, picture, plot)
     except ImportError:
         log.info("no learning curve is drawn: install elmo-torch[plots] for it")
-        return
+    except Exception as error:  # whatever matplotlib raises; the run is complete without a plot
+        log.warning("%s: no learning curve is drawn (%s)", picture, error)
+
+
+def _draw(metrics: Path, picture: Path, plot: ScorePlot) -> None:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
     lines = read_metrics(metrics)
     figure = Figure(figsize=(10, 4), layout="constrained")
     FigureCanvasAgg(figure)

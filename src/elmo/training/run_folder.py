@@ -99,6 +99,10 @@ class RunFolder:
             return None
         return _read_object(self._result, "the result of a run")
 
+    def remove_result(self) -> None:
+        """Record that the run is not finished."""
+        self._result.unlink(missing_ok=True)
+
     def write_result(self, result: dict[str, Any]) -> None:
         """Record that the run is finished, and its result."""
         write_json(self._result, result, durable=True)
