@@ -72,6 +72,11 @@ def test_the_option_of_a_task_is_refused_for_a_bilm(refused, workplace):
     assert "is for a task model" in refused("evaluate", bilm, workplace / NER.file_name, "-m", bilm)
 
 
+def test_the_format_of_text_is_refused_for_data(refused, workplace):
+    words = ("predict", workplace / "run", workplace / NER.file_name, "--data", "--lines", "tokens")
+    assert "--lines is for text" in refused(*words)
+
+
 def test_an_unknown_task_is_named_with_the_nearest(refused, workplace):
     assert "did you mean 'chunk'" in refused(*train(workplace, "chunks", "other"))
     assert not (workplace / "other").exists()

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 import warnings
+from itertools import pairwise
 
 import pytest
 import torch
@@ -16,9 +17,10 @@ from elmo.api import Elmo
 from elmo.errors import CheckpointError, ConfigError, DataError, ElmoError
 from elmo.tasks import find_task
 from elmo.tasks.config import read_config
-from elmo.tasks.learner import training_batches
+from elmo.tasks.learner import TaskLearner, training_batches
 from elmo.tasks.saved import open_task
-from elmo.tasks.train import draw_fraction
+from elmo.tasks.tagging.data import TaggedSentence
+from elmo.tasks.train import build_trained, draw_fraction
 from elmo.training.budget import Budget
 from elmo.training.distributed import one_process
 from elmo.training.metrics import read_metrics
@@ -384,3 +386,23 @@ def test_both_optimizers_learn(train, ner, tmp_path, kind):
     train(ner, *sets, "train.n_epochs=10", "train.log_every=3")
     losses = [line["loss"] for line in numbers(tmp_path / "run") if "loss" in line]
     assert losses[-1] < 0.8 * losses[0]
+
+
+def test_a_word_moves_only_in_steps_that_read_it():
+    task = find_task("ner")
+    sets = ["words.min_count=1", "train.batch_size=1", "model.dim=8"]
+    config = read_config(task.defaults(), None, sets, has_elmo=False)
+    examples = [TaggedSentence(words, ("B-X", "O")) for words in (("Ann", "ran"), ("Bob", "sat"))]
+    trained = build_trained(task, config, examples, None)
+    learner = TaskLearner(trained, examples, examples, None, one_process())
+    table = trained.model.tokens.words
+    vectors = [table.trained.detach().clone()]
+    for step in (0, 1):
+        learner.step(step, 0.01)
+        vectors.append(table.trained.detach().clone())
+    ids = [table.words.ids(example.tokens) for example in examples]
+    moved = [
+        {k for k, rows in enumerate(ids) if not torch.equal(before[rows], after[rows])}
+        for before, after in pairwise(vectors)
+    ]
+    assert sorted(moved, key=sorted) == [{0}, {1}]

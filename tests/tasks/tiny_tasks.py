@@ -41,7 +41,7 @@ SMALL_RANKER = (
     "model.lexical_dropout=0",
     "model.dropout=0",
     "train.batch_size=2",
-    "optimizer.learning_rate=0.02",
+    "optimizer.learning_rate=0.01",
     "optimizer.lr_plateau_patience=30",
 )
 

@@ -20,18 +20,13 @@ SETS = (
 )
 
 
-# Each process normalizes over its own examples.
-MORE_SETS = {"sentiment": ("model.has_batch_norm=false",)}
-
-
 def train_all(bilm, out, processes):
     for tiny in TINY_TASKS:
         folder = out / tiny.name
         with processes.first_before_others():
             folder.mkdir(parents=True, exist_ok=True)
             (folder / tiny.file_name).write_text(tiny.content, encoding="utf-8")
-        sets = (*SETS, *MORE_SETS.get(tiny.name, ()))
-        train_tiny(tiny, sets, folder, "run", bilm=bilm, processes=processes)
+        train_tiny(tiny, SETS, folder, "run", bilm=bilm, processes=processes)
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from elmo.cli.options import (
+    is_given,
     lines_option,
     path_argument,
     task_bilm_option,
@@ -39,6 +40,8 @@ def predict(
 
     INPUT is plain, .gz or .xz text, a folder, a glob, or - for standard input.
     """
+    if data and is_given("lines"):
+        raise click.UsageError("--lines is for text, not for --data.")
     from itertools import tee
 
     from elmo.files.text_files import find_text_files, read_lines

@@ -47,10 +47,11 @@ def train(
     cache: Path | None,
     bundle: bool,
 ) -> None:
-    """Train a model for a TASK.
+    """Train a task model, such as a tagger, on labeled data.
 
-    docs/tasks.md describes the data and the settings of each task. OUT/model is the best model on
-    the development data. Run the same command to resume a run that was stopped or killed.
+    The page Tasks of the documentation describes the data and settings of each TASK. OUT/model is
+    the best model on the development data. Run the same command to resume a run that was stopped or
+    killed.
     """
     check_folder_name(out)
     from elmo.tasks import find_task

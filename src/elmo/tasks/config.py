@@ -105,7 +105,7 @@ class OptimizerConfig:
     ] = 5.0
     lr_plateau_patience: Annotated[
         PositiveInt | None,
-        "halve the learning rate after this many epochs without improvement on dev data",
+        "halve the learning rate after this many evaluations without improvement on dev data",
         Renamed("halve_after"),
     ] = None
 
@@ -123,8 +123,9 @@ class TrainConfig:
 
     n_epochs: Annotated[PositiveInt, "maximum number of epochs"] = 75
     patience: Annotated[
-        PositiveInt | None, "early stopping: epochs without improvement on dev data"
+        PositiveInt | None, "early stopping: evaluations without improvement on dev data"
     ] = 10
+    evaluate_every: Annotated[PositiveInt, "epochs between two evaluations on dev data"] = 1
     batch_size: Annotated[PositiveInt, "examples per step"] = 32
     train_fraction: Annotated[
         Fraction, "fraction of the training examples to use, sampled by the seed", Renamed("share")

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from elmo.errors import DataError
 from elmo.settings import to_mapping
@@ -71,8 +71,14 @@ class TaskLearner:
         self._parameters = {n: p for n, p in self._model.named_parameters() if p.requires_grad}
         bilm = {n: p for n, p in self._parameters.items() if n.startswith("tokens.bilm.")}
         others = {n: p for n, p in self._parameters.items() if n not in bilm}
-        self._optimizer = _build_optimizer(self._config.optimizer, others)
-        self._bilm_optimizer = _build_optimizer(self._config.optimizer, bilm)
+        table = self._model.tokens.words
+        words: dict[str, nn.Parameter] = {}
+        if table is not None and self._config.optimizer.kind == "adam":
+            table.has_sparse_gradients = True
+            name = "tokens.words.trained"
+            words[name] = others.pop(name)
+        self._optimizer = _build_optimizer(self._config.optimizer, others, words)
+        self._bilm_optimizer = _build_optimizer(self._config.optimizer, bilm, {})
         self._averages = Averages(self._parameters, self._config.train.ema_decay)
         self._n_batches = math.ceil(len(train) / self._config.train.batch_size)
         self.schedule = _build_schedule(self._config, self._n_batches)
@@ -143,7 +149,7 @@ class TaskLearner:
         self._averages.load_state(with_prefix(state, "average."))
 
     def result(self, history: History) -> dict[str, Any]:
-        """The sizes of the data, the score of each epoch, the settings."""
+        """The sizes of the data, the score of each evaluation, the settings."""
         source = self._model.tokens.source
         return {
             "task": self._trained.task.name,
@@ -151,8 +157,8 @@ class TaskLearner:
             "seed": self._config.train.seed,
             "n_train": len(self._train),
             "n_dev": len(self._dev),
-            "n_epochs": len(history.scores),
-            "best_epoch": history.best_number,
+            "n_epochs": len(history.scores) * self._config.train.evaluate_every,
+            "best_epoch": history.best_number * self._config.train.evaluate_every,
             "curve": list(history.scores),
             "n_parameters": sum(p.numel() for p in self._parameters.values()),
             "bilm_sha256": None if source is None else source.bilm_sha256,
@@ -194,7 +200,7 @@ def _build_schedule(config: TaskConfig, n_batches: int) -> Schedule:
         n_steps=train.n_epochs * n_batches,
         n_epochs_read=lambda step: step / n_batches,
         log_every=train.log_every,
-        evaluate_every=n_batches,
+        evaluate_every=train.evaluate_every * n_batches,
         save_every=train.save_every,
         patience=train.patience,
         keeps_best=True,
@@ -203,12 +209,12 @@ def _build_schedule(config: TaskConfig, n_batches: int) -> Schedule:
     )
 
 
-def _build_optimizer(config: OptimizerConfig, parameters: Parameters) -> Optimizer:
+def _build_optimizer(config: OptimizerConfig, dense: Parameters, sparse: Parameters) -> Optimizer:
     assert config.beta2 is not None
     if config.kind == "adadelta":
-        return build_adadelta(parameters, rho=config.beta2)
+        return build_adadelta(dense, rho=config.beta2)
     # AdamW without decay is Adam.
-    return build_adamw(parameters, {}, betas=(config.beta1, config.beta2), weight_decay=0.0)
+    return build_adamw(dense, sparse, betas=(config.beta1, config.beta2), weight_decay=0.0)
 
 
 def training_batches(

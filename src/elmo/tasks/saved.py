@@ -104,6 +104,16 @@ class TrainedTask:
         self.model.train(was_training)
         return predictions
 
+    def cache_layers(self, examples: Iterable[Any]) -> None:
+        """Compute the biLM's layers of examples, or find them in the cache folder, if there is one.
+
+        A biLM that was fine-tuned has other layers than the cached ones of the original biLM; the
+        files are named by its weights.
+        """
+        source = self.model.tokens.source
+        if source is not None and self.model.tokens.is_bilm_frozen:
+            source.cache(tokens for each in examples for tokens in self.task.sentences(each))
+
     def _hold_layers(self, examples: Sequence[Any]) -> AbstractContextManager[None]:
         """Embed all sentences together, which is faster than batch by batch."""
         source = self.model.tokens.source if self.model.tokens.is_bilm_frozen else None
@@ -146,9 +156,15 @@ def is_task_folder(folder: Path) -> bool:
 
 
 def open_task(
-    folder: Path, opened: Elmo | None = None, bilm_path: Path | None = None
+    folder: Path,
+    opened: Elmo | None = None,
+    bilm_path: Path | None = None,
+    cache: Path | None = None,
 ) -> TrainedTask:
-    """Load a task model; its biLM is `opened`, at `bilm_path`, bundled, or at its saved path."""
+    """Load a task model; its biLM is `opened`, at `bilm_path`, bundled, or at its saved path.
+
+    `cache` is a folder for the layers of sentences that `TrainedTask.cache_layers` computes.
+    """
     folder = _model_folder(folder)
     path = folder / SETTINGS
     settings = _read_settings(path)
@@ -162,7 +178,7 @@ def open_task(
             opened, bilm_path = None, None
         known = from_mapping(SavedBiLM, settings["bilm"], f"{path}: bilm")
         found = opened or Elmo.load(_find_bilm(folder, known, bilm_path))
-        source = LayerSource(found, config.elmo)
+        source = LayerSource(found, config.elmo, cache)
         _check_bilm(folder, source, known)
     words = None
     if config.words is not None:

@@ -55,6 +55,9 @@ class WordTable(nn.Module):
         super().__init__()
         self.words = words
         self.dim = dim
+        # For row-wise optimizers: with dense Adam, the momentum of a word's last gradient moves it
+        # for many steps, away from words of the file that are not in the training text.
+        self.has_sparse_gradients = False
         self.trained = nn.Parameter(torch.empty(len(words.trained) + 1, dim).normal_(0, 0.1))
         # float16 halves the size of a saved model. Not persistent: a checkpoint does not store what
         # training does not change.
@@ -99,7 +102,11 @@ class WordTable(nn.Module):
         """(U,) -> (U, D)."""
         n_trained = len(self.trained)
         is_trained = ids < n_trained
-        trained = embedding(ids.where(is_trained, torch.zeros_like(ids)), self.trained)
+        trained = embedding(
+            ids.where(is_trained, torch.zeros_like(ids)),
+            self.trained,
+            sparse=self.has_sparse_gradients,
+        )
         if not len(self.fixed):
             return trained
         fixed = embedding((ids - n_trained).clamp_min(0), self.fixed).to(trained.dtype)

@@ -5,8 +5,9 @@ import pytest
 from elmo.cli.main import main
 from elmo.errors import ConfigError, DataError
 from elmo.tasks import find_task
+from elmo.tasks.coref.data import Document
 from elmo.tasks.coref.gap import GAP_COLUMNS, Decision, decide, read_gap, score_decisions
-from elmo.tasks.coref.model import CorefModelConfig
+from elmo.tasks.coref.model import Coref, CorefModelConfig
 from tests.tasks.tiny_tasks import TINY_TASKS
 
 TEXT = "Dr. Ann Lee met Eve Ray's son. Then she left."
@@ -134,3 +135,10 @@ def test_a_trained_model_is_asked_by_the_command_line(trained, tmp_path, capsys)
 def test_settings_are_checked():
     with pytest.raises(ConfigError, match="max_width"):
         CorefModelConfig(max_width=0)
+
+
+def test_passages_and_documents_are_not_scored_together(tmp_path):
+    (passage,) = read_gap(write(tmp_path, FIELDS))
+    document = Document("document", passage.sentences, clusters=())
+    with pytest.raises(DataError, match="expected one kind"):
+        Coref().score([passage, document], [[], []])

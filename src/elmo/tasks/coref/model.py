@@ -364,6 +364,11 @@ class Coref(Task[CorefConfig, Document, Clusters]):
         pairs = list(zip(examples, predictions, strict=True))
         decisions = [each for example, found in pairs for each in decide(example, found)]
         if decisions:
+            if any(example.pronoun is None for example in examples):
+                raise DataError(
+                    "passages of GAP and documents with clusters, expected one kind: they have "
+                    "different metrics"
+                )
             return score_decisions(decisions)
         return score_clusters(
             [

@@ -48,7 +48,7 @@ class NliConfig(TaskConfig):
     """All settings. ELMo at input and output was best in the paper.
 
     Dropout is below the paper's 0.5, as the sizes are half of the paper's: after six epochs of
-    counterfactual SNLI without ELMo, accuracy was 41 % with 0.5 and 49 % with these (one seed).
+    counterfactual SNLI without ELMo, accuracy was 41% with 0.5 and 49% with these (one seed).
     """
 
     words: WordsConfig | None = field(default_factory=lambda: WordsConfig(dropout=0.2))

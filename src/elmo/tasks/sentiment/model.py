@@ -1,8 +1,8 @@
 """Sentence classification: the biattentive classification network (BCN) of McCann et al. (2017).
 
 As in the paper's SST-5 model: a biLSTM encodes the sentence, the sentence attends to itself, a
-second biLSTM integrates both, four kinds of pooling produce one vector, and batch-normalized maxout
-layers classify it.
+second biLSTM integrates both, four kinds of pooling produce one vector, and maxout layers, with or
+without batch normalization, classify it.
 Data: data.py. Metric: accuracy.
 Shapes: B sentences, T tokens, D width, K classes.
 """
@@ -45,7 +45,8 @@ class SentimentModelConfig:
 
     dim: Annotated[Dim, "cells per direction of each biLSTM, and size of its input"] = 150
     n_pieces: Annotated[PositiveInt, "linear pieces of a maxout layer"] = 4
-    has_batch_norm: Annotated[bool, "batch normalization of the input of each maxout layer"] = True
+    # Worse here than without: see docs/decisions.md.
+    has_batch_norm: Annotated[bool, "batch normalization of the input of each maxout layer"] = False
     dropout: Annotated[Rate, "dropout before the encoder and the maxout layers"] = 0.25
 
 
@@ -78,18 +79,23 @@ class Maxout(nn.Module):
         return pieces.amax(-1)
 
 
+RUNNING_MOMENTUM = 0.01  # of the newest batch in the running averages of batch normalization
+
+
 class RowNorm(nn.BatchNorm1d):
     """Batch normalization that can be trained on any batch and evaluated after any step.
 
     Running averages start from the first batch: torch's start at a variance of one, which distorts
-    them for a hundred steps. A single row, which has no variance, is normalized by them.
+    them for a hundred steps. They cover some hundred batches, as the examples of a batch have
+    similar lengths, on which pooled vectors depend. A single row, which has no variance, is
+    normalized by them.
     """
 
     def forward(self, x: Tensor) -> Tensor:
         """(B, D) -> (B, D)."""
         if len(x) > 1 or not self.training:
             assert self.num_batches_tracked is not None
-            self.momentum = max(0.1, 1 / (1 + int(self.num_batches_tracked)))
+            self.momentum = max(RUNNING_MOMENTUM, 1 / (1 + int(self.num_batches_tracked)))
             return super().forward(x)
         return batch_norm(x, self.running_mean, self.running_var, self.weight, self.bias)
 

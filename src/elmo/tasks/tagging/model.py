@@ -47,7 +47,9 @@ class TaggingConfig(TaskConfig):
     # Read the whole file: the words of a test text may be rarer than any limit.
     words: WordsConfig | None = field(default_factory=lambda: WordsConfig(max_words=None))
     chars: CharsConfig | None = field(default_factory=CharsConfig)
-    elmo: ElmoConfig | None = field(default_factory=lambda: ElmoConfig(penalty=0.1, dropout=0.0))
+    # The model's own dropout applies to ELMo too. AllenNLP's penalty of 0.1 is for the sum of a
+    # batch's losses; here it is their mean.
+    elmo: ElmoConfig | None = field(default_factory=lambda: ElmoConfig(dropout=0.0))
     # Averaged weights had the better dev F1 in three of four runs (docs/decisions.md).
     train: TrainConfig = field(default_factory=lambda: TrainConfig(ema_decay=0.999))
     data: TaggingDataConfig = field(default_factory=TaggingDataConfig)
