@@ -9,7 +9,6 @@ N_SHARED words with the text. `english_text.py` excludes training documents with
 
 import argparse
 import csv
-import glob
 import json
 import multiprocessing
 import re
@@ -25,7 +24,7 @@ from tqdm import tqdm
 from benchmarks.environment import describe_environment
 from elmo.api import Elmo
 from elmo.files.atomic import write_json
-from elmo.files.text_files import read_lines
+from elmo.files.text_files import find_text_files, read_lines
 from elmo.models.identity import model_hash
 from elmo.tasks.coref.data import BEGIN
 from elmo.tasks.sentiment.data import read_tree
@@ -63,7 +62,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path, required=True)
     parser.add_argument("--workers", type=int, default=1)
     options = parser.parse_args()
-    paths = [Path(name) for name in sorted(glob.glob(options.text))]
+    paths = find_text_files(options.text)
     found = measure(paths, list(evaluation_documents(options.data)), options.workers)
     bilm = None if options.model is None else model_hash(Elmo.load(options.model).bilm)
     write_json(options.json, {"bilm_sha256": bilm, **found, "environment": describe_environment()})
@@ -109,7 +108,7 @@ def overlap_table(measured: Mapping[str, Any]) -> list[str]:
     for name, counts in measured["parts"].items():
         share = 100 * counts["runs_found"] / max(1, counts["runs"])
         lines.append(
-            f"| {name} | {counts['documents']:,} | {counts['overlapping']:,} | {share:.2f} % |"
+            f"| {name} | {counts['documents']:,} | {counts['overlapping']:,} | {share:.2f}% |"
         )
     return lines
 

@@ -62,10 +62,13 @@ def main() -> None:
         found = [] if settings.out is None else read_files(settings.out)
         show(plan_runs({**first, **Results(found).choices()}), found)
         return
+    from benchmarks.study.parts import check_overlap
     from benchmarks.study.runner import StudyPaths, run_all
 
     paths = StudyPaths(settings.data, settings.out, settings.glove, settings.model)
     with one_line_errors():
+        if any(run.task == "squad" for run in plan_runs({})):
+            check_overlap(paths.bilm_sha256)
         failed = run_all(paths, settings.max_minutes, plan_runs)
         runs = plan_runs(paths.choices())
         print(f"{sum(map(paths.has, runs))} of {len(runs)} runs are done")

@@ -93,6 +93,17 @@ def known_articles(overlap: Path = OVERLAP) -> list[str]:
     return list(json.loads(overlap.read_text())["parts"]["squad/dev"]["names"])
 
 
+def check_overlap(bilm_sha256: str, overlap: Path = OVERLAP) -> None:
+    """Refuse to split SQuAD for a biLM for whose training text the overlap was not measured."""
+    found = json.loads(overlap.read_text())["bilm_sha256"]
+    if found != bilm_sha256:
+        raise DataError(
+            f"{overlap}: of the biLM {found and found[:16]}, expected {bilm_sha256[:16]}; SQuAD is "
+            "scored without articles of the training text: run python -m benchmarks.overlap with "
+            "-m, or the study with --task and other tasks"
+        )
+
+
 SPLITS = {
     "squad-dev": (Path("squad") / "dev.json.xz", split_squad),
     "wikigold": (Path("ner") / "wikigold.conll", split_wikigold),

@@ -6,11 +6,16 @@ depends on finished runs: `make_runs` takes the settings that were chosen so far
 Out: runs in the order of execution, the cheapest and most informative first.
 """
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-VERSION = 3  # of the plan; results of another version are not comparable
+from elmo.settings import to_mapping
+from elmo.tasks import find_task
+from elmo.tasks.config import TaskConfig, read_config
+
+VERSION = 4  # of the plan; results of another version are not comparable
 MAX_EPOCHS = 2000  # never reached: patience ends a run
 
 
@@ -27,7 +32,6 @@ class StudiedTask:
     patience: int
     minutes: float  # of a run with all training data
     tried: tuple[tuple[str, ...], ...] = ((),)  # candidates; the best dev score decides
-    plateau_patience: int | None = None  # epochs without improvement that halve the learning rate
     n_folds: int = 1  # of cross-validation; `{fold}` in the names of the data
     also: tuple[str, ...] = ()  # further test data
     text: str | None = None  # the name of its text in benchmarks/finetune.py
@@ -54,7 +58,7 @@ class Variant:
     is_tuned: bool = False  # the biLM has been fine-tuned on the task's text
     weights: str | None = None  # commit of an earlier biLM of the package; None: the study's biLM
     share: float = 1.0  # of the training data that the task has in this study
-    patience_times: int = 1  # factor of the patience, as epochs of little data are short
+    evaluate_every: int = 1  # epochs; more with little data, whose epochs are short
 
     @property
     def side(self) -> str:
@@ -80,29 +84,41 @@ class Run:
         return f"{self.task}-{self.variant}-{self.tried}-{self.seed}{fold}"
 
     def is_made_by(self, result: Mapping[str, Any]) -> bool:
-        """Whether a result is of this run with its current settings."""
+        """Whether a result is of this run with its current settings, those of its task included."""
         is_of_plan = result["key"] == self.key and result.get("plan") == VERSION
-        return is_of_plan and result["sets"] == list(self.sets)
+        return is_of_plan and result["settings"] == self.settings
+
+    @property
+    def config(self) -> TaskConfig:
+        """The settings of its task, with its own."""
+        defaults = find_task(STUDIED[self.task].task).defaults()
+        config: TaskConfig = read_config(
+            defaults, None, self.sets, has_elmo=VARIANTS[self.variant].has_elmo
+        )
+        return config
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The settings as they are in a result's file."""
+        settings: dict[str, Any] = json.loads(json.dumps(to_mapping(self.config)))
+        return settings
 
     @property
     def minutes(self) -> float:
-        """Estimated duration; evaluating the dev data takes about a tenth of an epoch."""
-        variant = VARIANTS[self.variant]
-        epoch = (variant.share + DEV_COST) / (1 + DEV_COST)
-        return STUDIED[self.task].minutes * variant.patience_times * epoch
+        """Estimated duration; a run with less data has as many steps."""
+        return STUDIED[self.task].minutes
 
     @property
     def sets(self) -> list[str]:
         """Settings that override the task's defaults."""
         studied, variant = STUDIED[self.task], VARIANTS[self.variant]
-        times, plateau = variant.patience_times, studied.plateau_patience
         sets = [
             *studied.sets,
             *studied.tried[self.tried],
             *variant.sets,
-            *([] if plateau is None else [f"optimizer.lr_plateau_patience={plateau * times}"]),
             f"train.n_epochs={MAX_EPOCHS}",
-            f"train.patience={studied.patience * times}",
+            f"train.patience={studied.patience}",
+            f"train.evaluate_every={variant.evaluate_every}",
             f"train.train_fraction={variant.share:g}",
             f"train.seed={self.seed}",
         ]
@@ -115,16 +131,17 @@ STUDIED = {
         "ner",
         "NER (Wikigold)",
         *(f"wikigold/{{fold}}/{part}.conll" for part in ("train", "dev", "test")),
-        ("elmo.place=input", "elmo.penalty=0.001", "model.dim=100"),
+        ("elmo.place=input", "model.dim=100"),
         patience=8,
         minutes=2.5,
+        tried=((), ("model.dropout=0.3",)),
         n_folds=5,
     ),
     "ner": StudiedTask(
         "ner",
         "NER (WNUT 2017)",
         *(f"ner/wnut17/{part}.conll" for part in ("train", "dev", "test")),
-        ("elmo.place=input", "elmo.penalty=0.001", "model.dim=100"),
+        ("elmo.place=input", "model.dim=100"),
         patience=6,
         minutes=3.5,
         tried=((), ("model.dropout=0.3",)),
@@ -134,11 +151,10 @@ STUDIED = {
         "nli",
         "SICK entailment",
         *(f"sick/{part}.tsv" for part in ("train", "dev", "test")),
-        ("elmo.place=both",),
+        ("elmo.place=both", "optimizer.lr_plateau_patience=2"),
         patience=8,
         minutes=6,
         tried=((), LESS_DROPOUT),
-        plateau_patience=2,
     ),
     "nli": StudiedTask(
         "nli",
@@ -164,18 +180,19 @@ STUDIED = {
         "srl",
         "SRL (PropBank EWT)",
         *(f"srl/propbank-ewt/{part}.conll.xz" for part in ("train", "dev", "test")),
-        ("elmo.place=input",),
+        # The learning rate is halved early, so that patience does not end a run before that helps.
+        ("elmo.place=input", "optimizer.lr_plateau_patience=1", "train.ema_decay=0.999"),
         patience=4,
-        minutes=25,
+        minutes=30,
         tried=((), ("elmo.dropout=0.2", "elmo.gamma=0.4", "model.dropout=0.2")),
     ),
     "ontogum": StudiedTask(
         "coref",
         "coreference (OntoGUM)",
         *(f"coref/ontogum/{part}.conll.xz" for part in ("train", "dev", "test")),
-        ("elmo.place=input", "data.skips_broken=true"),
-        patience=4,
-        minutes=25,
+        ("elmo.place=input", "data.skips_broken=true", "optimizer.lr_plateau_patience=2"),
+        patience=6,
+        minutes=35,
         also=("coref/gap/gap-test.tsv",),
     ),
     "squad": StudiedTask(
@@ -186,9 +203,10 @@ STUDIED = {
             *("elmo.place=both", "elmo.dropout=0.2"),
             *("data.paragraph_fraction=0.1", "train.batch_size=20", "model.dropout=0.1"),
             *("optimizer.learning_rate=2e-3", "optimizer.beta2=0.999"),
+            "optimizer.lr_plateau_patience=1",
         ),
-        patience=3,
-        minutes=50,
+        patience=4,
+        minutes=65,
         text="squad-questions",
     ),
 }
@@ -206,23 +224,21 @@ VARIANTS = {
     "characters": Variant("character layer only", ("elmo.layers=0",)),
     "no-glove": Variant("ELMo without GloVe", ("words=none",), has_glove=False),
     "tuned": Variant("ELMo fine-tuned on the task's text", is_tuned=True),
-    "perplexity-91": Variant("ELMo of a biLM of perplexity 91.2", weights="b4bd53b"),
     "perplexity-76": Variant("ELMo of a biLM of perplexity 76.0", weights="b22039c"),
 }
-DEV_COST = 0.12
-# Shares of the training data, and factors of the patience: about as many steps as with all data.
+# Shares of the training data, and epochs between evaluations: about as many steps as with all data.
 SHARES = {0.1: 10, 0.3: 3}
 for _share, _times in SHARES.items():
     _name = f"{round(100 * _share)}-percent"
     VARIANTS |= {
         f"baseline-{_name}": Variant(
-            f"no ELMo, {_share:.0%}", has_elmo=False, share=_share, patience_times=_times
+            f"no ELMo, {_share:.0%}", has_elmo=False, share=_share, evaluate_every=_times
         ),
-        f"elmo-{_name}": Variant(f"ELMo, {_share:.0%}", share=_share, patience_times=_times),
+        f"elmo-{_name}": Variant(f"ELMo, {_share:.0%}", share=_share, evaluate_every=_times),
     }
 
-# The package's biLMs: earlier small ones, then the model that is studied.
-BILMS = ("perplexity-91", "perplexity-76", "elmo")
+# The package's biLMs: the earlier, smaller one, then the model that is studied.
+BILMS = ("perplexity-76", "elmo")
 PLACES = ("input", "both", "output")
 LAYER_CHOICES = ("baseline", "top", "lambda-1", "elmo")
 ABLATIONS = (*("baseline", "elmo", "forward", "backward", "characters", "no-glove"),)

@@ -7,7 +7,7 @@ those of the plan, or with another biLM than the reported one, are left out.
 
 import json
 import logging
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean, stdev
@@ -17,6 +17,8 @@ from scipy.stats import ttest_rel
 
 from benchmarks.study.plan import SIDES, STUDIED, VARIANTS, Run
 from elmo.errors import DataError
+
+MAX_P = 0.05
 
 log = logging.getLogger(__name__)
 Result = Mapping[str, Any]
@@ -78,8 +80,12 @@ class Difference:
 
     @property
     def is_clear(self) -> bool:
-        """Whether a conclusion may be drawn: the difference is larger than its spread."""
-        return abs(self.gain) > self.spread
+        """Whether a conclusion may be drawn: p is below 0.05.
+
+        That the difference is larger than its spread would not be enough: with three pairs, every
+        fourth difference is if nothing differs.
+        """
+        return self.p is not None and self.p < MAX_P
 
 
 @dataclass(frozen=True)
@@ -91,8 +97,13 @@ class Results:
     bilm_sha256: str | None = None
 
     @staticmethod
-    def read(folder: Path, bilm_sha256: str) -> "Results":
-        """Read the files of a folder; those of a study's folder are in `runs`."""
+    def read(
+        folder: Path, bilm_sha256: str, is_current: Callable[[Result], bool] = lambda _: True
+    ) -> "Results":
+        """Read the files of a folder; those of a study's folder are in `runs`.
+
+        `is_current` tells whether a run has the current data; other runs are left out.
+        """
         inner = folder / "runs" if (folder / "runs").is_dir() else folder
         found = [json.loads(path.read_text()) for path in sorted(inner.glob("*.json"))]
         kept = []
@@ -101,7 +112,7 @@ class Results:
                 log.warning("%s was made with %s; it is left out", result["key"], problem)
             else:
                 kept.append(result)
-        runs = [each for each in kept if "studied" in each]
+        runs = [each for each in kept if "studied" in each and is_current(each)]
         runs.sort(key=lambda run: (run["seed"], run["fold"]))
         _check_same_data(runs)
         return Results(runs, [each for each in kept if "text" in each], bilm_sha256)
@@ -186,9 +197,10 @@ class Results:
 
 
 def is_converged(run: Result) -> bool:
-    """Whether patience ended a run: its last `patience` epochs brought no improvement."""
-    patience = run["settings"]["train"]["patience"]
-    return bool(run["n_epochs"] - run["best_epoch"] >= patience)
+    """Whether patience ended a run: its last `patience` evaluations brought no improvement."""
+    train = run["settings"]["train"]
+    n_epochs = train["patience"] * train["evaluate_every"]
+    return bool(run["n_epochs"] - run["best_epoch"] >= n_epochs)
 
 
 def _check_same_data(runs: Sequence[Result]) -> None:
@@ -224,8 +236,13 @@ def is_planned(result: Result) -> bool:
     tried = result.get("tried", 0)
     if tried >= len(STUDIED[result["studied"]].tried):
         return False
+    return run_of(result).is_made_by(result)
+
+
+def run_of(result: Result) -> Run:
+    """The run that a result names."""
     names = ("studied", "variant", "tried", "seed", "fold")
-    return Run(*(result.get(name, 0) for name in names)).is_made_by(result)
+    return Run(*(result.get(name, 0) for name in names))
 
 
 def _has_this_bilm(variant: str) -> bool:

@@ -37,7 +37,7 @@ from benchmarks.study.plan import (
     Variant,
     make_runs,
 )
-from benchmarks.study.results import Results
+from benchmarks.study.results import Results, run_of
 from benchmarks.study.weights import find_weights
 from elmo.api import Elmo
 from elmo.errors import ConfigError, ElmoError
@@ -46,7 +46,6 @@ from elmo.files.locks import exclusive
 from elmo.models import ENGLISH
 from elmo.models.identity import file_hash, model_hash
 from elmo.tasks import find_task
-from elmo.tasks.config import read_config
 from elmo.tasks.saved import open_task
 from elmo.tasks.train import train_task
 
@@ -98,9 +97,14 @@ class StudyPaths:
             files["words"] = self.glove
         return {part: _hash_file(path) for part, path in files.items()}
 
-    def choices(self) -> Choices:
-        """The settings chosen by the dev scores of finished runs."""
-        return Results.read(self.out, self.bilm_sha256).choices()
+    def choices(self, studied: Mapping[str, StudiedTask] = STUDIED) -> Choices:
+        """The settings chosen by the dev scores of finished runs with the current data."""
+
+        def is_current(result: Mapping[str, Any]) -> bool:
+            run = run_of(result)
+            return bool(result["data_sha256"] == self.data_sha256(run, studied[run.task]))
+
+        return Results.read(self.out, self.bilm_sha256, is_current).choices()
 
     def result(self, key: str) -> Path:
         """The file of a finished run."""
@@ -123,7 +127,7 @@ class StudyPaths:
     def work(self, run: Run) -> Path:
         """The folder of an unfinished run, by its settings and biLM."""
         bilm = self.started_from(VARIANTS[run.variant])
-        digest = hashlib.sha256(json.dumps([run.sets, bilm]).encode()).hexdigest()
+        digest = hashlib.sha256(json.dumps([run.settings, bilm]).encode()).hexdigest()
         return self.out / "work" / run.key / digest[:16]
 
     def _read(self, key: str) -> dict[str, Any] | None:
@@ -173,7 +177,7 @@ def run_all(
     failed: list[str] = []
     try:
         with _stopping(max_minutes):
-            while _run_next(plan(paths.choices()), paths, studied, failed):
+            while _run_next(plan(paths.choices(studied)), paths, studied, failed):
                 pass
     except Stopped:
         log.info("stopped; run the same command to resume")
@@ -201,12 +205,11 @@ def _run_next(
 def make(run: Run, paths: StudyPaths, studied: StudiedTask) -> None:
     """Train one model, measure it on the test data, and write its result."""
     variant, task = VARIANTS[run.variant], find_task(studied.task)
-    config = read_config(task.defaults(), None, run.sets, has_elmo=variant.has_elmo)
     bilm = tune(studied, paths) if variant.is_tuned else paths.find_bilm(variant)
     work = paths.work(run)
     result = train_task(
         task,
-        config,
+        run.config,
         paths.find(studied.train, run.fold),
         paths.find(studied.dev, run.fold),
         work,
@@ -216,11 +219,12 @@ def make(run: Run, paths: StudyPaths, studied: StudiedTask) -> None:
     )
     if result is None:
         raise Stopped
-    trained = open_task(work)
-    measured = {
-        name: trained.measure(trained.read(paths.find(name, run.fold)))
-        for name in (studied.test, *studied.also)
-    }
+    trained = open_task(work, cache=paths.out / "cache")
+    measured = {}
+    for name in (studied.test, *studied.also):
+        examples = trained.read(paths.find(name, run.fold))
+        trained.cache_layers(examples)
+        measured[name] = trained.measure(examples)
     test_scores = measured.pop(studied.test)
     more = {
         "plan": VERSION,

@@ -22,7 +22,7 @@ from benchmarks.study.plan import (
     VARIANTS,
     placed,
 )
-from benchmarks.study.results import Cell, Difference, Results, is_converged
+from benchmarks.study.results import MAX_P, Cell, Difference, Results, is_converged
 
 NOTHING = "–"  # noqa: RUF001
 
@@ -46,7 +46,7 @@ def gain_shown(difference: Difference | None) -> str:
         return NOTHING
     spread = f" ± {difference.spread:.2f}" if len(difference.differences) > 1 else ""
     # z: a value that rounds to zero has no minus sign
-    return f"{difference.gain:+z.2f}{spread} / {difference.reduction:z.1f} %"
+    return f"{difference.gain:+z.2f}{spread} / {difference.reduction:z.1f}%"
 
 
 def p_shown(difference: Difference | None) -> str:
@@ -84,7 +84,7 @@ def table_1(results: Results) -> list[str]:
                 p_shown(difference),
                 " -> ".join(shown(results.cell(task, side, "scores")) for side in SIDES),
                 f"{theirs[0]:g} -> {theirs[1]:g}",
-                f"{theirs[1] - theirs[0]:+.1f} / {theirs[2]:g} %",
+                f"{theirs[1] - theirs[0]:+.1f} / {theirs[2]:g}%",
                 _seeds_shown(task, difference),
             ]
         )
@@ -109,7 +109,7 @@ def summary(results: Results) -> list[str]:
         if difference is None:
             continue
         paper = TABLE_1[STUDIED[task].task][2]
-        told = f"{STUDIED[task].title} ({difference.reduction:z.1f} %, paper {paper:g} %)"
+        told = f"{STUDIED[task].title} ({difference.reduction:z.1f}%, paper {paper:g}%)"
         if not difference.is_clear:
             groups["unclear"].append(told)
         elif difference.gain < 0:
@@ -119,7 +119,7 @@ def summary(results: Results) -> list[str]:
         else:
             groups["reached" if difference.reduction > paper else "less"].append(told)
     sentences = {
-        "unclear": "No conclusion, as the difference is not larger than its spread",
+        "unclear": f"No conclusion, as p is not below {MAX_P}",
         "behind": "ELMo is worse",
         "less": "ELMo is better, but reduces the error by less than in the paper",
         "alike": "ELMo reduces the error about as much as in the paper, within the spread",

@@ -44,7 +44,7 @@ def test_a_document_overlaps_if_one_run_stands_in_the_text(tmp_path):
     assert found["parts"]["set/test"]["runs_found"] == 3  # of 15 words in a row
     assert found["parts"]["set/dev"]["names"] == []
     assert found["text"] == {"files": ["text.txt.xz"], "words": 18}
-    assert "| set/test | 3 | 1 | 10.71 % |" in overlap_table(found)
+    assert "| set/test | 3 | 1 | 10.71% |" in overlap_table(found)
 
 
 def test_documents_in_columns_are_separated(tmp_path):

@@ -6,8 +6,9 @@ import subprocess
 
 import pytest
 
+from benchmarks.finetune import read_wnut
 from benchmarks.study.data import RECORD, describe_data, differences
-from benchmarks.study.parts import known_articles, squad_parts, wikigold_part
+from benchmarks.study.parts import check_overlap, known_articles, squad_parts, wikigold_part
 from benchmarks.study.plan import Run
 from benchmarks.study.runner import StudyPaths, run_all
 from benchmarks.study.weights import MODEL, find_weights
@@ -67,6 +68,23 @@ def test_squads_dev_data_is_split_by_articles_without_those_that_the_bilm_knows(
         known_articles(overlap)
     overlap.write_text(json.dumps({"parts": {"squad/dev": {"names": ["article 4"]}}}))
     assert known_articles(overlap) == ["article 4"]
+
+
+@pytest.mark.parametrize("measured", [None, "another"])
+def test_an_overlap_with_the_text_of_another_bilm_is_refused(tmp_path, measured):
+    overlap = tmp_path / "overlap.json"
+    overlap.write_text(json.dumps({"bilm_sha256": measured}))
+    with pytest.raises(DataError, match="expected this"):
+        check_overlap("this", overlap)
+    overlap.write_text(json.dumps({"bilm_sha256": "this"}))
+    check_overlap("this", overlap)
+
+
+def test_the_text_of_wnut_has_the_sentences_of_the_tagger(tmp_path):
+    path = tmp_path / "ner" / "wnut17" / "train.conll"
+    path.parent.mkdir(parents=True)
+    path.write_text("a\tO\nb\tO\n\t\nc\tO\n\nd\tB-x\n", encoding="utf-8")
+    assert list(read_wnut(tmp_path, "train")) == ["a b", "c", "d"]
 
 
 @pytest.mark.parametrize("text", ["[]", "{}", "{"])
