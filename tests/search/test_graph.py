@@ -1,6 +1,7 @@
 """Graph search, compared with exhaustive search."""
 
 import sys
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -97,6 +98,18 @@ def test_any_word_is_searched_by_the_layers_that_are_linked(model, sentences, by
     assert places(found) == places(exact.nearest(layers, 5, mix="average", word=word))
     twice_as_long = by_graph.nearest(layers, 5, mix=[0, 0, 2])
     assert places(twice_as_long) == places(by_graph.nearest(layers, 5, mix="top"))
+
+
+def test_a_search_compares_more_numbers_with_more_rows_or_layers(sentences, exact, by_graph):
+    rows = Counter(word for tokens in sentences for word in tokens)
+    words = 8 * len(WORDS)  # their vectors without context
+    assert exact.n_compared("zither", "top") == words
+    assert exact.n_compared("Bow", "top") == 16 * rows["bow"] + words
+    assert exact.n_compared(None, "top") == exact.n_compared(None, [0, 0, 0]) == 16 * 4000 + words
+    assert exact.n_compared(None, "average") == 3 * 16 * 4000 + words
+    assert by_graph.n_compared(None, "top") == 16 * 1024 + words
+    # The graph was built from the top layer.
+    assert by_graph.n_compared("bow", "average") == 3 * 16 * rows["bow"] + words
 
 
 def test_a_graph_of_other_layers_finds_by_them(model, sentences, tmp_path):

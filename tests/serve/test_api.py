@@ -3,6 +3,7 @@
 import dataclasses
 import io
 import json
+import mimetypes
 import re
 
 import httpx
@@ -311,6 +312,76 @@ def test_the_page_names_nothing_outside_this_server(client):
         assert "https://" not in page
         assert " style=" not in page
         assert "<script>" not in page
+
+
+def test_files_have_their_types_whatever_the_registry_of_windows_says(service):
+    expected = {
+        "/": "text/html; charset=utf-8",
+        "/docs": "text/html; charset=utf-8",
+        "/static/explorer.js": "text/javascript; charset=utf-8",
+        "/static/style.css": "text/css; charset=utf-8",
+        "/static/icon.svg": "image/svg+xml",
+        "/static/swagger-ui/swagger-ui-bundle.js": "text/javascript; charset=utf-8",
+    }
+    try:
+        for extension in (".html", ".js", ".css", ".svg"):
+            mimetypes.add_type("text/plain", extension)
+        with running(service) as (address, _):
+            found = {path: httpx.get(address + path).headers["content-type"] for path in expected}
+    finally:
+        mimetypes.init()
+    assert found == expected
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/",
+        "/docs",
+        "/openapi.json",
+        "/static/explorer.js",
+        "/static/swagger-ui/swagger-ui.css",
+        "/health",
+        "/ready",
+        "/metrics",
+    ],
+)
+def test_head_answers_as_get_without_the_body(client, path):
+    head, get = client.head(path), client.get(path)
+    assert (head.status_code, get.status_code) == (200, 200)
+    assert head.content == b""
+    assert head.headers["content-type"] == get.headers["content-type"]
+    methods = client.get("/openapi.json").json()["paths"].get(path, {"get": {}})
+    assert list(methods) == ["get"]
+
+
+@pytest.mark.parametrize(
+    ("content_type", "found"),
+    [
+        ("text/plain", "Content-Type is text/plain"),
+        ("application/x-www-form-urlencoded", "Content-Type is application/x-www-form-urlencoded"),
+        ("application/jsonl; charset=utf-8", "Content-Type is application/jsonl; charset=utf-8"),
+        (None, "no Content-Type"),
+    ],
+)
+def test_a_body_that_is_not_declared_as_json_is_refused(client, content_type, found):
+    headers = {} if content_type is None else {"Content-Type": content_type}
+    message = f"{found}, expected application/json"
+    answer = client.post("/api/embed", content=b'{"texts": ["a"]}', headers=headers)
+    assert refused(answer, 415) == message
+    body = b'{"input": "a", "model": "tiny"}'
+    answer = client.post("/v1/embeddings", content=body, headers=headers)
+    assert answer.status_code == 415
+    assert answer.json()["error"]["message"] == message
+
+
+@pytest.mark.parametrize(
+    "content_type", ["application/json; charset=utf-8", "Application/JSON", "application/ld+json"]
+)
+def test_every_type_of_json_is_accepted(client, content_type):
+    headers = {"Content-Type": content_type}
+    answer = client.post("/api/embed", content=b'{"texts": ["a"]}', headers=headers)
+    assert answer.status_code == 200
 
 
 def test_the_python_of_the_docs_runs(address):

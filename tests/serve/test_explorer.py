@@ -316,6 +316,23 @@ def test_code_is_copied_where_the_clipboard_api_is_absent(context, address):
     assert other.evaluate("navigator.clipboard.readText()") == code
 
 
+def test_a_button_that_is_clicked_twice_gets_its_name_back(page):
+    button = page.locator('[data-copy="call-python"]')
+    button.click()
+    expect(button).to_have_text("Copied")
+    button.click()
+    expect(button).to_have_text("Copy")
+
+
+def test_many_vectors_are_clustered(page):
+    # Their pairs are more than the arguments that a function may have in some browsers.
+    labels = page.evaluate(
+        """import('/static/clusters.js').then(({ clusters }) =>
+            clusters(Array.from({ length: 400 }, () => [1, 0])))"""
+    )
+    assert labels == [0] * 400
+
+
 def test_the_examples_separate_the_senses_in_the_top_layer(page):
     english = Elmo.load("english")
     examples = page.evaluate("import('/static/examples.js').then((all) => all.EXAMPLES)")

@@ -6,7 +6,8 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 
-from tests.serve.conftest import SENTENCES, running
+from elmo.serve.operations import Service
+from tests.serve.conftest import SENTENCES, Capitals, running
 from tests.serve.explorer_page import BOWS, cells, expect, open_page, slide
 
 pytestmark = pytest.mark.needs("browser")
@@ -88,6 +89,27 @@ def test_an_error_of_a_task_is_shown_beside_the_task(context, address):
     page.locator("#predict").click()
     expect(page.locator("#task-error")).to_contain_text("max_sentence_tokens")
     expect(page.locator("#message")).to_be_empty()
+
+
+def test_a_prediction_of_an_earlier_task_is_not_shown(context, model):
+    tasks = {"first": Capitals(), "second": Capitals()}
+    with running(Service(model, "tiny", None, tasks)) as (address, _):
+        page = context.new_page()
+        open_page(page, address)
+        page.locator("#task-text").fill("Alan went to Paris.")
+        late = []
+        page.route("**/api/predict/first", lambda route: late.append(route))
+        with page.expect_request("**/api/predict/first"):
+            page.locator("#predict").click()
+        expect(page.locator("#prediction")).to_have_attribute("aria-busy", "true")
+        page.locator("#task").select_option("second")
+        expect(page.locator("#prediction")).to_have_attribute("aria-busy", "false")
+        with page.expect_response("**/api/predict/first"):
+            late[0].continue_()
+        page.wait_for_timeout(300)
+        expect(page.locator("#prediction")).to_be_empty()
+        page.locator("#predict").click()
+        expect(page.locator("#prediction .labeled")).to_have_count(2)
 
 
 def test_sixty_sentences_stay_usable(context, service):

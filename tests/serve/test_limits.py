@@ -33,6 +33,7 @@ from tests.serve.conftest import Capitals, running
 from tests.serve.test_api import refused
 
 TOKEN = "a-long-secret-token"
+HALF_HEADER = b"GET /health HTTP/1.1\r\nHost: localhost\r\nX-Fields: "
 
 
 @pytest.mark.parametrize(
@@ -195,6 +196,15 @@ def test_a_name_that_is_not_this_machines_is_refused(address):
         assert httpx.get(f"{address}/api/info", headers={"Host": host}).status_code == 200
 
 
+def test_with_allowed_hosts_every_other_name_is_refused(service):
+    with running(service, allow_hosts=("Elmo.Example.org", "127.0.0.1")) as (address, _):
+        for host in ("evil.example", "localhost", "example.org", ""):
+            message = refused(httpx.get(f"{address}/health", headers={"Host": host}), 421)
+            assert message.endswith("expected 127.0.0.1 or elmo.example.org")
+        for host in ("elmo.example.org", "ELMO.example.org:443", "127.0.0.1:8000"):
+            assert httpx.get(f"{address}/health", headers={"Host": host}).status_code == 200
+
+
 def ask(address, text, timeout=20):
     return httpx.post(f"{address}/api/predict/ner", json={"texts": [text]}, timeout=timeout)
 
@@ -307,6 +317,22 @@ def test_a_slow_body_is_not_waited_for(service):
                 b"POST /api/embed HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{"
             )
             assert b"408" in connection.recv(4096).split(b"\r\n")[0]
+
+
+@pytest.mark.parametrize(
+    ("sent", "is_second"), [(b"", False), (HALF_HEADER, False), (HALF_HEADER, True)]
+)
+def test_an_unfinished_header_is_not_waited_for(service, sent, is_second):
+    with running(service, limits={"timeout_seconds": 0.3}) as (address, _):
+        port = int(address.rsplit(":", 1)[1])
+        with socket.create_connection(("127.0.0.1", port), timeout=20) as connection:
+            if is_second:
+                connection.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
+                received = b""
+                while not received.endswith(b'{"status":"ok"}'):
+                    received += connection.recv(4096)
+            connection.sendall(sent)
+            assert read_to_the_end(connection) == 0
 
 
 class LongLabels:

@@ -13,10 +13,11 @@ from contextlib import ExitStack
 import httpx
 import pytest
 
-from elmo.serve.config import ServeConfig
+from elmo.serve.config import ServeConfig, read_config
 from elmo.serve.metrics import REQUEST_LOG, log_as_json
 from elmo.serve.operations import Service
 from elmo.serve.run import warn_if_open
+from tests.conftest import ROOT
 from tests.serve.conftest import running
 from tests.serve.test_limits import TOKEN, in_flight, wait_until
 
@@ -89,6 +90,19 @@ def test_errors_are_logged_as_json_with_their_traceback(logged):
     entry = json.loads(logged.getvalue())
     assert (entry["level"], entry["message"]) == ("error", "a failure")
     assert "ValueError: unexpected" in entry["traceback"]
+
+
+def test_the_container_accepts_the_names_that_its_health_check_and_prometheus_use():
+    yaml = pytest.importorskip("yaml", reason="needs PyYAML")
+    compose = yaml.safe_load((ROOT / "compose.yaml").read_text(encoding="utf-8"))
+    command = compose["services"]["elmo"]["command"]
+    setting = command[command.index("--set") + 1]
+    scraped = yaml.safe_load((ROOT / "tools" / "docker" / "prometheus.yml").read_text())
+    (target,) = scraped["scrape_configs"][0]["static_configs"][0]["targets"]
+    allowed = read_config(None, (setting,), None, None).allow_hosts
+    assert set(allowed) == {"localhost", "127.0.0.1", target.removesuffix(":8000")}
+    checked = re.findall(r"http://([^:]+):8000/health", (ROOT / "Dockerfile").read_text())
+    assert set(checked) <= set(allowed)
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elmo.inference.occurrence import Occurrence
+from elmo.search.build import temporary_index
 from elmo.search.examples import ExampleIndex
 from elmo.serve.operations import NeighborsItem, Service
 from elmo.serve.scheduler import Batcher, FairQueue, Job, Operation, StoppedError
@@ -265,27 +266,41 @@ def test_a_batch_is_bounded_by_cost_and_its_cheapest_operation_runs_first():
     assert ran == [("first", 1), ("cheap", 4), ("dear", 1), ("dear", 2), ("dear", 1)]
 
 
-def test_a_search_that_embeds_many_sentences_runs_alone(model, service):
-    sentences = [["a", "bow", str(number)] for number in range(30)] + [["one", "ship"]]
-    examples = Service(model, "tiny", ExampleIndex(model, sentences))
+SEARCHES = {
+    name: NeighborsItem(Occurrence([name], 0), 1, "top", any_word)
+    for name, any_word in {"Bow": False, "ship": False, "unseen": False, "any": True}.items()
+}
+
+
+def search(service, names):
+    """Run searches that arrive together, and return the number of searches of each batch."""
     batches = []
 
-    async def ask(items):
-        waiting = [batcher.run("neighbors", [item], [3]) for item in items]
+    async def ask():
+        waiting = [batcher.run("neighbors", [SEARCHES[name]], [3]) for name in names]
         await asyncio.gather(*waiting)
 
-    item = {
-        name: NeighborsItem(Occurrence([name], 0), 1, "top", any_word)
-        for name, any_word in {"Bow": False, "ship": False, "unseen": False, "any": True}.items()
-    }
-    batcher = Batcher(examples.operations(), 100, lambda *seen: batches.append(seen))
+    batcher = Batcher(service.operations(), 100, lambda *seen: batches.append(seen))
     try:
-        asyncio.run(ask([item["Bow"], item["any"], item["Bow"]]))
+        asyncio.run(ask())
     finally:
         batcher.stop()
-    assert [n_requests for n_requests, _ in batches] == [1, 1, 1]
+    return [n_requests for n_requests, _ in batches]
 
-    cost = examples.operations()["neighbors"].cost
-    costs = [cost(item[name], 3) for name in ("Bow", "ship", "unseen", "any")]
+
+def test_a_search_that_embeds_many_sentences_runs_alone(model):
+    sentences = [["a", "bow", str(number)] for number in range(30)] + [["one", "ship"]]
+    service = Service(model, "tiny", ExampleIndex(model, sentences))
+    assert search(service, ["Bow", "any", "Bow"]) == [1, 1, 1]
+    cost = service.operations()["neighbors"].cost
+    costs = [cost(SEARCHES[name], 3) for name in ("Bow", "ship", "unseen", "any")]
     assert costs == [3 + 30 * 5, 3 + 4, 3, 3 + 30 * 5 + 4]
-    assert service.operations()["neighbors"].cost(item["any"], 3) == 3  # all vectors are stored
+
+
+def test_a_search_that_compares_many_vectors_runs_alone(model):
+    index = temporary_index(model, [["a", "bow", "."]] * 700 + [["one", "ship"]])
+    service = Service(model, "tiny", index)
+    assert search(service, ["any", "any", "any"]) == [1, 1, 1]
+    cost = service.operations()["neighbors"].cost
+    costs = [cost(SEARCHES[name], 3) for name in ("unseen", "ship", "Bow", "any")]
+    assert 3 < costs[0] < costs[1] < 5 < costs[2] < costs[3] / 2

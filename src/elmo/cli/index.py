@@ -62,14 +62,7 @@ def index(
     TEXT is a file, a folder or a glob of files: plain, .gz or .xz; or - for standard input. To
     export an existing index, give its folder as TEXT and omit --out.
     """
-    if out is None and parquet is None and tsv is None:
-        raise click.UsageError("Missing option '--out' / '-o'.")
-    if out is None and len(texts) > 1:
-        raise click.UsageError(f"{len(texts)} texts without --out: give the folder of one index.")
-    if out is None and (exact or is_given("lines")):
-        raise click.UsageError("--exact and --lines are for a new index: add --out.")
-    if parquet is None and tsv is None and (words or is_given("max_rows")):
-        raise click.UsageError("--word and --max-rows are for an export: add --parquet or --tsv.")
+    _check_options(texts, out, exact=exact, is_exported=parquet is not None or tsv is not None)
     for folder in (out, tsv):
         if folder is not None:
             check_folder_name(folder)
@@ -77,11 +70,16 @@ def index(
     from elmo.files.text_files import find_text_files
     from elmo.search import WordIndex, write_map, write_projector
     from elmo.search.build import GRAPH_FROM, build_index
-    from elmo.search.export import MIN_ROWS
+    from elmo.search.export import MIN_ROWS, check_map, check_projector
     from elmo.text.lines import read_sentences
 
-    if max_rows < MIN_ROWS:  # before the index is built
+    # Before the index is built, which may take hours.
+    if max_rows < MIN_ROWS:
         raise click.UsageError(f"--max-rows {max_rows}, expected at least {MIN_ROWS}.")
+    if parquet is not None:
+        check_map()
+    if tsv is not None:
+        check_projector(tsv)
     elmo = Elmo.load(model)
     if out is None:
         made = WordIndex(Path(texts[0]), elmo)
@@ -99,6 +97,22 @@ def index(
         if path is not None
     }
     _show(made, out or Path(texts[0]), exported, as_json)
+
+
+def _check_options(
+    texts: tuple[str, ...], out: Path | None, *, exact: bool, is_exported: bool
+) -> None:
+    """Reject options that would do nothing."""
+    if out is None and not is_exported:
+        raise click.UsageError("Missing option '--out' / '-o'.")
+    if out is None and len(texts) > 1:
+        raise click.UsageError(f"{len(texts)} texts without --out: give the folder of one index.")
+    if out is None and (exact or is_given("lines")):
+        raise click.UsageError("--exact and --lines are for a new index: add --out.")
+    if not is_exported and (is_given("words") or is_given("max_rows")):
+        raise click.UsageError("--word and --max-rows are for an export: add --parquet or --tsv.")
+    if not is_exported and exact and is_given("layers"):
+        raise click.UsageError("--layers is for the search graph or an export: omit --exact.")
 
 
 def _show(made: "WordIndex", out: Path, exported: dict[str, int], as_json: bool) -> None:

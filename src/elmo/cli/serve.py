@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     "tasks",
     multiple=True,
     type=click.Path(path_type=Path),
-    help="A trained task model of any task; repeatable.",
+    help="Output folder of `elmo train`; repeatable.",
 )
 @click.option(
     "--token-file",

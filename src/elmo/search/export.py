@@ -58,10 +58,10 @@ def write_map(
     (1 - cosine), the row itself first. `words` selects words, ignoring case. If there are
     more than `max_rows` occurrences, that many are taken, evenly spread over the text.
     """
-    with needs_extra("atlas"):
-        import pyarrow
-        import sklearn  # noqa: F401 - before the vectors are read
-        from pyarrow import parquet
+    check_map()
+    import pyarrow
+    from pyarrow import parquet
+
     with atomic_write(path) as temporary:  # fails first if the path cannot be written
         chosen = choose(index, layers, words, max_rows)
         x, y = _map(chosen.vectors).T
@@ -88,9 +88,7 @@ def write_projector(
     `vectors.tsv` and `metadata.tsv` can also be loaded by projector.tensorflow.org. `words` and
     `max_rows` are as in `write_map`.
     """
-    reason = why_not_replaceable(folder, PROJECTOR, (VECTORS, METADATA, PROJECTOR))
-    if reason is not None:
-        raise DataError(f"{folder}: {reason}; expected a new folder, or one of the projector")
+    check_projector(folder)
     with atomic_folder(folder) as temporary:
         chosen = choose(index, layers, words, max_rows)
         columns = chosen.columns()
@@ -103,6 +101,20 @@ def write_projector(
             f'  metadata_path: "{METADATA}"\n}}\n',
         )
     return len(chosen.occurrences)
+
+
+def check_map() -> None:
+    """Raise a ConfigError if the packages that `write_map` needs are not installed."""
+    with needs_extra("atlas"):
+        import pyarrow  # noqa: F401
+        import sklearn  # noqa: F401
+
+
+def check_projector(folder: Path) -> None:
+    """Raise a DataError if `write_projector` must not replace the folder."""
+    reason = why_not_replaceable(folder, PROJECTOR, (VECTORS, METADATA, PROJECTOR))
+    if reason is not None:
+        raise DataError(f"{folder}: {reason}; expected a new folder, or one of the projector")
 
 
 def choose(index: WordIndex, layers: Layers, words: Iterable[str], max_rows: int) -> Chosen:

@@ -186,14 +186,36 @@ class WordIndex:
                 break
         return list(found.values())
 
+    def n_compared(self, word: str | None, mix: Layers) -> int:
+        """How many numbers `nearest` for `word` (or any) and `similar_words` compare.
+
+        A search with the graph counts as its most candidates, although few need so many.
+        """
+        weights = self.mix_weights(mix, any_word=word is None)
+        numbers = self._numbers(word)
+        n_rows = self._words.count(numbers)
+        if self._graph_of(numbers, weights) is not None:
+            n_rows = min(n_rows, GRAPH_CANDIDATES[-1])
+        # With weights of zero, too, the length of each row is computed and the rows are sorted.
+        n_layers = max(1, int(np.count_nonzero(weights)))
+        return n_rows * n_layers * self._vectors.dim + self.n_words * self.projection_dim
+
+    def _numbers(self, word: str | None) -> range:
+        """The indices of a word, or of all words."""
+        return range(self.n_words) if word is None else self._words.numbers(word)
+
+    def _graph_of(self, numbers: range, weights: Array) -> WordGraph | None:
+        """The graph, if these words have many rows and it was built from this mix of layers."""
+        graph, is_much = self._graph, self._is_much(self._words.count(numbers))
+        return graph if graph is not None and is_much and graph.links(weights) else None
+
     def _candidates(
         self, vector: Array, weights: Array, word: str | None, at_least: int
     ) -> Iterator[Numbers | None]:
         """Rows to compare: if there are many, first those that the graph finds; None means all."""
-        numbers = range(self.n_words) if word is None else self._words.numbers(word)
-        graph = self._graph
-        is_much = self._is_much(self._words.count(numbers))
-        if graph is not None and is_much and graph.links(weights):
+        numbers = self._numbers(word)
+        graph = self._graph_of(numbers, weights)
+        if graph is not None:
             for n_candidates in GRAPH_CANDIDATES:
                 rows = graph.near(vector, max(n_candidates, at_least))
                 words = self._vectors.word_of[rows]

@@ -129,7 +129,7 @@ class IndexedVectors:
 def _dots(layer: Array, wanted: torch.Tensor, rows: Numbers | None) -> Array:
     """Dot products of some or all rows of a layer (N, D) with one vector: (n,)."""
     n_rows = len(layer) if rows is None else len(rows)
-    dots = torch.empty(n_rows)
+    dots = torch.empty(n_rows, dtype=torch.float32, device="cpu")  # whatever torch's defaults are
     for first in range(0, n_rows, ROWS_AT_ONCE):
         some = slice(first, first + ROWS_AT_ONCE)
         part = layer[some] if rows is None else layer[rows[some]]

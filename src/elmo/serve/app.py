@@ -4,6 +4,7 @@ In: a `Service` (a model with its index and task models), settings, an optional 
 app.
 """
 
+import mimetypes
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,15 @@ SWAGGER_UI = STATIC / "swagger-ui"
 # Swagger UI uses inline styles, and data: URLs for its icons.
 DOCS_POLICY = CONTENT_POLICY.replace("style-src 'self'", "style-src 'self' 'unsafe-inline'")
 DOCS_POLICY = DOCS_POLICY.replace("img-src 'self'", "img-src 'self' data:")
+# By file extension. Python takes them from the registry on Windows, where programs often replace
+# that of .js; with `nosniff`, browsers refuse a script of another type.
+MEDIA_TYPES = {
+    ".css": "text/css",
+    ".html": "text/html",
+    ".js": "text/javascript",
+    ".svg": "image/svg+xml",
+}
+READ_METHODS = ["GET", "HEAD"]
 SWAGGER_UI_TYPES = {"swagger-ui.css": "text/css", "swagger-ui-bundle.js": "text/javascript"}
 
 
@@ -78,15 +88,18 @@ def create_app(
 
 
 def _add_pages(api: FastAPI) -> None:
-    @api.get("/", include_in_schema=False)
+    for extension, media_type in MEDIA_TYPES.items():
+        mimetypes.add_type(media_type, extension)
+
+    @api.api_route("/", methods=READ_METHODS, include_in_schema=False)
     async def explorer() -> Response:
         return FileResponse(STATIC / "index.html")
 
-    @api.get("/docs", include_in_schema=False)
+    @api.api_route("/docs", methods=READ_METHODS, include_in_schema=False)
     async def docs() -> Response:
         return FileResponse(STATIC / "docs.html", headers={"Content-Security-Policy": DOCS_POLICY})
 
-    @api.get("/static/swagger-ui/{name}", include_in_schema=False)
+    @api.api_route("/static/swagger-ui/{name}", methods=READ_METHODS, include_in_schema=False)
     async def swagger_ui(name: str) -> Response:
         if name not in SWAGGER_UI_TYPES:
             raise RequestError(404, "no such path; see /docs")
@@ -100,6 +113,8 @@ def _add_pages(api: FastAPI) -> None:
 
 
 def _add_status(api: FastAPI, metrics: Metrics, is_draining: Callable[[], bool]) -> None:
+    # OpenAPI needs no HEAD: it is defined as GET without the body.
+    @api.head("/health", include_in_schema=False)
     @api.get(
         "/health", response_model=schemas.HealthResponse, responses=errors(421), tags=["status"]
     )
@@ -107,6 +122,7 @@ def _add_status(api: FastAPI, metrics: Metrics, is_draining: Callable[[], bool])
         """Whether the server is running."""
         return JSONResponse({"status": "ok"})
 
+    @api.head("/ready", include_in_schema=False)
     @api.get(
         "/ready", response_model=schemas.ReadyResponse, responses=errors(421, 503), tags=["status"]
     )
@@ -118,6 +134,7 @@ def _add_status(api: FastAPI, metrics: Metrics, is_draining: Callable[[], bool])
 
     text: dict[int | str, dict[str, Any]] = {200: {"content": {"text/plain": {}}}}
 
+    @api.head("/metrics", include_in_schema=False)
     @api.get("/metrics", responses=errors(401, 421) | text, tags=["status"])
     async def prometheus() -> Response:
         """Metrics for Prometheus."""

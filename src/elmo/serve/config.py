@@ -27,8 +27,8 @@ class Limits:
         float,
         Gt(0),
         Le(86_400),
-        "maximum seconds to receive a request body, to compute the response, and to wait for a "
-        "client that does not read it",
+        "maximum seconds to receive the header of a request, to receive its body, to compute the "
+        "response, and to wait for a client that does not read it",
     ] = 30.0
     batch_tokens: Annotated[PositiveInt, "tokens per batch, over all requests"] = 2_048
 
@@ -36,10 +36,15 @@ class Limits:
 @dataclass(frozen=True, kw_only=True, slots=True)
 @checked
 class ServeConfig:
-    """Where the server listens, which origins may call it, and its limits."""
+    """Where the server listens, which hosts and origins it accepts, and its limits."""
 
     host: Annotated[str, "address to listen on"] = "127.0.0.1"
     port: Annotated[int, Ge(0), Le(65_535), "port to listen on; 0 chooses a free port"] = 8000
+    allow_hosts: Annotated[
+        tuple[str, ...],
+        "host names, without port, that requests may be sent to; none: those of this machine if "
+        "the server listens on it only, else any",
+    ] = ()
     allow_origins: Annotated[tuple[str, ...], "other origins whose pages may call the API"] = ()
     json_logs: Annotated[bool, "log requests and errors to stderr, one JSON object per line"] = (
         False

@@ -66,7 +66,8 @@ class Guard:
         self._app = app
         self._limits = config.limits
         self._token = token
-        self._hosts = known_hosts(config.host)
+        allowed = frozenset(name.casefold() for name in config.allow_hosts)
+        self._hosts = allowed or known_hosts(config.host)
         self._in_flight: Counter[str] = Counter()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

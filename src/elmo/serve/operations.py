@@ -22,6 +22,10 @@ from elmo.serve.scheduler import Operation
 
 Array = NDArray[Any]
 Tokens = Sequence[str]
+# A search uses each number that it reads from memory only once. One million tokens of 320
+# dimensions are compared in 113 ms and embedded in 68 s (docs/benchmarks/index.json): a search for
+# any word takes 1,670 times as long as embedding a token, with 87 times its multiplications.
+SEARCH_SLOWDOWN = 20
 
 
 @dataclass(frozen=True)
@@ -76,18 +80,27 @@ class Service:
         tasks = self.tasks or {}
         return found | {f"predict/{name}": Operation(task.predict) for name, task in tasks.items()}
 
+    def _multiplications(self) -> int:
+        """Multiplications of the LSTM layers for a token, per output dimension."""
+        lstm = self.elmo.bilm.config.lstm
+        # 9 * dim * projection_dim in each direction of each layer.
+        return 9 * lstm.dim * max(1, lstm.n_layers)
+
     def _softmax_cost(self) -> float:
         """Multiplications of the softmax for a token, relative to those of the LSTM layers."""
-        lstm, vocabulary = self.elmo.bilm.config.lstm, self.elmo.model.vocabulary
+        vocabulary = self.elmo.model.vocabulary
         assert vocabulary is not None
-        # Per direction: words * projection_dim, and 9 * dim * projection_dim in each layer.
-        return len(vocabulary) / (9 * lstm.dim * max(1, lstm.n_layers))
+        return len(vocabulary) / self._multiplications()  # words * projection_dim per direction
 
     def _search_cost(self, item: NeighborsItem, length: int) -> float:
-        """The number of tokens to embed: the sentence's, and those of the index to compare with."""
-        if not isinstance(self.index, ExampleIndex):
-            return length
-        return length + self.index.search_tokens(None if item.any_word else item.occurrence.word)
+        """The cost of embedding the sentence, and of embedding or comparing words of the index."""
+        word = None if item.any_word else item.occurrence.word
+        if isinstance(self.index, ExampleIndex):
+            return length + self.index.search_tokens(word)
+        assert self.index is not None
+        n_compared = self.index.n_compared(word, item.layers)
+        n_multiplications = self._multiplications() * self.elmo.output_dim
+        return length + SEARCH_SLOWDOWN * n_compared / n_multiplications
 
     def embed(self, items: Sequence[EmbedItem]) -> list[Array]:
         """(K, T, D) for each sentence."""

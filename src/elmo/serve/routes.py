@@ -7,6 +7,7 @@ Shapes: K chosen layers or mixes, N tokens of all texts, D width.
 import asyncio
 import dataclasses
 import json
+import re
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -29,6 +30,8 @@ from elmo.serve.scheduler import RequestDispatcher
 from elmo.text.inputs import Text
 from elmo.text.tokenizer import Sentence
 
+# As FastAPI decides it.
+JSON_TYPE = re.compile(r"application/([^/]+\+)?json", re.IGNORECASE)
 Responses = dict[int | str, dict[str, Any]]
 ERRORS: Responses = {
     status: {"model": schemas.ErrorResponse, "description": description}
@@ -38,6 +41,7 @@ ERRORS: Responses = {
         404: "Not found, or not loaded by this server.",
         408: "The body was not received in time.",
         413: "Over a limit; the message names it.",
+        415: "The body is not declared as JSON.",
         421: "Unknown host name.",
         422: "The body is invalid; the message says where.",
         429: "Too many concurrent requests of this client.",
@@ -104,15 +108,24 @@ class Backend:
 
 
 class LimitedRoute(APIRoute):
-    """A route that checks the counts of a JSON body before it is validated."""
+    """A route that checks the type and the counts of a JSON body before it is validated."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         handle = super().get_route_handler()
 
         async def handle_limited(request: Request) -> Response:
-            return await handle(LimitedRequest(request.scope, request.receive))
+            limited = LimitedRequest(request.scope, request.receive)
+            if await limited.body():
+                _check_is_json(request.headers.get("content-type", ""))
+            return await handle(limited)
 
         return handle_limited
+
+
+def _check_is_json(content_type: str) -> None:
+    if not JSON_TYPE.fullmatch(content_type.partition(";")[0].strip()):
+        found = f"Content-Type is {content_type[:80]}" if content_type else "no Content-Type"
+        raise RequestError(415, f"{found}, expected application/json")
 
 
 class LimitedRequest(Request):

@@ -49,27 +49,57 @@ class DrainingServer(uvicorn.Server):
         return await super().on_tick(counter)
 
 
+class TimedProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type] # chosen at run time
+    """uvicorn's protocol; aborts a connection that waits for its client for too long.
+
+    It waits for the header of a request, or for the client to read a response. uvicorn itself only
+    closes connections that are idle between two requests, and `Guard` limits the wait for a body.
+    """
+
+    timeout_seconds: float
+    _header_timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:
+        # Writing is paused until the client has taken every byte. With a higher limit, data
+        # below it could stay in memory forever.
+        transport.set_write_buffer_limits(high=0)
+        super().connection_made(transport)
+        self._header_timer = self._abort_later()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        # `cycle` is the latest request with a complete header.
+        if self.cycle is not None and not self.cycle.response_complete:
+            self._cancel_header_timer()
+        elif self._header_timer is None:
+            self._header_timer = self._abort_later()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._cancel_header_timer()
+        super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._write_timer = self._abort_later()
+
+    def resume_writing(self) -> None:
+        self._write_timer.cancel()
+        super().resume_writing()
+
+    def _abort_later(self) -> asyncio.TimerHandle:
+        # close() would wait for the client
+        loop = asyncio.get_running_loop()
+        return loop.call_later(self.timeout_seconds, self.transport.abort)
+
+    def _cancel_header_timer(self) -> None:
+        if self._header_timer is not None:
+            self._header_timer.cancel()
+            self._header_timer = None
+
+
 def http_protocol(timeout_seconds: float) -> type[asyncio.Protocol]:
-    """uvicorn's protocol; aborts a connection if the client stops reading for this long."""
-
-    class Protocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type] # chosen at run time
-        def connection_made(self, transport: asyncio.Transport) -> None:
-            # Writing is paused until the client has taken every byte. With a higher limit, data
-            # below it could stay in memory forever.
-            transport.set_write_buffer_limits(high=0)
-            super().connection_made(transport)
-
-        def pause_writing(self) -> None:
-            super().pause_writing()
-            loop = asyncio.get_running_loop()
-            # close() would wait for the client
-            self._aborting = loop.call_later(timeout_seconds, self.transport.abort)
-
-        def resume_writing(self) -> None:
-            self._aborting.cancel()
-            super().resume_writing()
-
-    return Protocol
+    """The protocol with this timeout, as a class, because uvicorn makes its instances."""
+    return type("Protocol", (TimedProtocol,), {"timeout_seconds": timeout_seconds})
 
 
 def build_server(service: Service, config: ServeConfig, token: str | None) -> DrainingServer:

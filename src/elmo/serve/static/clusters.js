@@ -10,7 +10,7 @@ const LEAST_SILHOUETTE = 0.15; // below it, the occurrences are one cluster
 export function clusters(vectors) {
   const distances = compare(vectors, (one, two) => 1 - cosine(one, two));
   let best = { labels: vectors.map(() => 0), score: LEAST_SILHOUETTE };
-  if (Math.max(0, ...distances.flat()) < 1e-6) return best.labels;
+  if (distances.flat().every((distance) => distance < 1e-6)) return best.labels;
   const groups = vectors.map((_, k) => [k]);
   while (groups.length > 2) {
     merge(groups, distances);

@@ -280,15 +280,18 @@ async function copy(text) {
   focused.focus();
 }
 
-for (const button of document.querySelectorAll("[data-copy]"))
+for (const button of document.querySelectorAll("[data-copy]")) {
+  const name = button.textContent;
+  let naming; // the timer until the button has its name again
   button.addEventListener("click", async () => {
     const source = button.dataset.copy;
     recordPending();
     await copy(source === "link" ? location.href : byId(source).textContent);
-    const name = button.textContent;
     button.textContent = "Copied";
-    setTimeout(() => (button.textContent = name), 1500);
+    clearTimeout(naming);
+    naming = setTimeout(() => (button.textContent = name), 1500);
   });
+}
 byId("token-form").addEventListener("submit", async (event) => {
   event.preventDefault(); // the dialog is closed when the server has accepted the token
   try {

@@ -14,6 +14,7 @@ const SHOW = {
   answer: showAnswer,
 };
 const N_COLORS = 8;
+let asked = 0; // late predictions are ignored
 
 // `tasks`: kinds by name.
 export function setUpTasks(tasks) {
@@ -22,12 +23,12 @@ export function setUpTasks(tasks) {
   byId("task").replaceChildren(...names.map((name) => element("option", { value: name }, name)));
   const chosen = () => tasks[byId("task").value];
   const showInputs = () => {
+    asked++;
     const pair = PAIRS[chosen()];
     byId("first-part").hidden = !pair;
     byId("first-name").textContent = pair?.[0] ?? "";
     byId("text-name").textContent = pair?.[1] ?? "Text";
-    byId("task-error").textContent = "";
-    byId("prediction").replaceChildren();
+    showPrediction([], "");
   };
   byId("task").onchange = showInputs;
   byId("predict").onclick = () => predict(byId("task").value, chosen());
@@ -35,6 +36,7 @@ export function setUpTasks(tasks) {
 }
 
 async function predict(task, kind) {
+  const number = ++asked;
   const text = byId("task-text").value;
   let message = "";
   let shown = [];
@@ -47,6 +49,10 @@ async function predict(task, kind) {
   } catch (error) {
     message = error.message;
   }
+  if (number === asked) showPrediction(shown, message);
+}
+
+function showPrediction(shown, message) {
   byId("prediction").replaceChildren(...shown);
   byId("task-error").textContent = message;
   byId("prediction").ariaBusy = "false";
