@@ -122,6 +122,38 @@ def test_no_texts_give_no_results(elmo):
     assert list(elmo.stream(iter([]))) == []
 
 
+def test_no_tokens_are_a_sentence_without_vectors_and_can_be_iterated_over(elmo):
+    embedded = elmo.embed_tokens([])
+    assert embedded.layers.shape == (3, 0, 16)
+    assert list(embedded) == []
+
+
+@pytest.mark.parametrize("changed", ["dtype", "device"])
+def test_torchs_default_dtype_and_device_change_nothing(official, changed):
+    def results():
+        elmo = Elmo.load(official)
+        vectors = [each.layers for each in elmo.embed_tokens(sentences, state="warm")]
+        gradients = torch.autograd.grad(layer(sentences).mixes[0].square().sum(), weights)
+        return [*vectors, *map(np.asarray, gradients)]
+
+    sentences = [["I", "took", "a", "bow"], ["bow"]]
+    layer = Elmo.load(official).layer(fine_tune=True, dropout=0.0)
+    weights = list(layer.bilm.parameters())
+    expected = results()
+    try:
+        if changed == "dtype":
+            torch.set_default_dtype(torch.float64)
+        else:
+            torch.set_default_device("meta")
+        found = results()
+    finally:
+        torch.set_default_dtype(torch.float32)
+        torch.set_default_device(None)
+    for one, other in zip(found, expected, strict=True):
+        assert one.dtype == np.float32
+        np.testing.assert_allclose(one, other, atol=1e-5)
+
+
 def test_tokens_with_spaces_are_kept_whole(elmo):
     [embedded] = elmo.embed_tokens([["New York", "is", " ", "", "a\nb"]])
     assert embedded.tokens == ["New York", "is", " ", "", "a\nb"]

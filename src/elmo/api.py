@@ -103,20 +103,12 @@ class Elmo:
         `dtype="bfloat16"` stores the large matrices in half the memory, at a loss of precision.
         `n_cached_words` is the size of the cache of token vectors.
         """
-        words = None if vocabulary is None else Path(vocabulary)
-        model = formats.read(
-            Path(path),
-            None if options is None else Path(options),
-            words if softmax is None else None,
-        )
+        given = (options, vocabulary, softmax)
+        model = formats.read(Path(path), *(None if file is None else Path(file) for file in given))
         if dtype not in ("float32", "bfloat16"):
             raise ConfigError(f"dtype {dtype!r} is unknown; expected 'float32' or 'bfloat16'")
         if dtype == "bfloat16":
             model.bilm.store_matrices(torch.bfloat16)
-        if softmax is not None:
-            if words is None:
-                raise ConfigError("softmax is given without vocabulary, expected both")
-            model = formats.attach_softmax(model, Path(softmax), words)
         if alignment is not None:
             model = align(model, {layer: Path(file) for layer, file in alignment.items()})
         model.bilm.hold_packed()
@@ -228,8 +220,8 @@ class Elmo:
     ) -> Embedded | list[Embedded]:
         """Embed a tokenized sentence, or each of several; `state` as in `embed`.
 
-        A list of strings is the tokens of one sentence, a list of lists is several sentences.
-        Tokens are used as given.
+        A list of strings is the tokens of one sentence, a list of lists is several sentences, an
+        empty list is one sentence without tokens. Tokens are used as given.
         """
         sentences, is_one = read_tokens(tokens, "embed")
         embedded = list(self._stream(sentences, state, batch_size))

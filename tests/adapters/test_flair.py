@@ -36,6 +36,16 @@ def test_tokens_have_the_vectors_of_elmo(folder, elmo):
     assert embeddings.embedding_length == elmo.output_dim
 
 
+def test_vectors_of_models_with_the_same_name_are_not_confused(folder, bilm, elmo, tmp_path):
+    for parameter in bilm.parameters():
+        parameter.data.mul_(0.5)
+    elmo.save(tmp_path / "other" / "model")
+    sentence = Sentence(["a", "bow"])
+    for model in (folder, tmp_path / "other" / "model"):
+        ElmoEmbeddings(model).embed(sentence)
+    assert len(sentence[1].get_embedding()) == 2 * elmo.output_dim
+
+
 def test_the_english_model_is_opened_by_default():
     assert ElmoEmbeddings().embedding_length == Elmo.load().output_dim
 

@@ -122,6 +122,13 @@ def test_settings_are_saved_without_pickle(folder, tmp_path):
         SentenceVectorizer.load(tmp_path / "absent.json")
 
 
+def test_layers_may_be_an_array(folder, tmp_path):
+    vectorizer = SentenceVectorizer(folder, layers=np.array([0.0, 0.5, 0.5]))
+    vectorizer.save(tmp_path / "vectorizer.json")
+    loaded = SentenceVectorizer.load(tmp_path / "vectorizer.json")
+    np.testing.assert_array_equal(loaded.transform(TEXTS), vectorizer.transform(TEXTS))
+
+
 @pytest.mark.parametrize("settings", [{}, {"model": "english"}])
 def test_a_model_is_opened_by_its_name(settings, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -138,10 +145,14 @@ def test_a_wrong_path_is_reported_when_fitting(tmp_path):
         SentenceVectorizer(tmp_path / "absent").fit(TEXTS)
 
 
-def test_a_model_that_was_replaced_is_opened_anew(folder, bilm, elmo):
+@pytest.mark.parametrize("in_place", [False, True])
+def test_a_model_that_was_replaced_is_opened_anew(folder, bilm, elmo, tmp_path, in_place):
     vectorizer = SentenceVectorizer(folder)
     before = vectorizer.transform(TEXTS)
     for parameter in bilm.parameters():
         parameter.data.mul_(0.5)
-    elmo.save(folder)
+    elmo.save(tmp_path / "other" if in_place else folder)
+    if in_place:  # the time of the folder stays the same
+        weights = (tmp_path / "other" / "model.safetensors").read_bytes()
+        (folder / "model.safetensors").write_bytes(weights)
     assert not np.allclose(vectorizer.transform(TEXTS), before)

@@ -164,6 +164,23 @@ def test_an_index_is_exported_when_it_is_built_and_later(run, refused, folder, t
     assert "not a complete index" in refused("index", text, *export)
 
 
+def test_a_folder_that_cannot_be_exported_to_is_refused_before_the_index_is_built(
+    refused, folder, text, tmp_path
+):
+    (tmp_path / "log").mkdir()
+    (tmp_path / "log" / "notes.txt").write_text("mine")
+    index = tmp_path / "index"
+    told = refused("index", text, "-o", index, "--tsv", tmp_path / "log", "-m", folder)
+    assert "contains 'notes.txt'" in told
+    assert not index.exists()
+
+
+def test_the_format_of_lines_is_refused_for_an_index(run, refused, folder, text, tmp_path):
+    run("index", text, "-o", tmp_path / "index", "-m", folder)
+    options = ("--text", tmp_path / "index", "--lines", "tokens", "-m", folder)
+    assert "--lines is for --text" in refused("neighbors", "a *bow*", *options)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -171,6 +188,7 @@ def test_an_index_is_exported_when_it_is_built_and_later(run, refused, folder, t
         (("-o", "index", "--max-rows", "9"), "--word and --max-rows are for an export"),
         (("--tsv", "log", "--lines", "tokens"), "--exact and --lines are for a new index"),
         (("--tsv", "log", "--exact"), "--exact and --lines are for a new index"),
+        (("-o", "index", "--exact", "--layers", "1"), "--layers is for the search graph"),
         (("-o", "index", "--tsv", "log", "--max-rows", "0"), "--max-rows 0, expected at least"),
     ],
 )

@@ -14,6 +14,7 @@ from elmo.api import Elmo
 from elmo.errors import ConfigError, DataError
 from elmo.inference.layer import ElmoLayer
 from elmo.models.model_folder import Model
+from elmo.network import kernels
 from elmo.network.scalar_mix import LAYER_NORMS
 from tests.conftest import CORPUS, TINY_OPTIONS
 from tests.random_models import build_bilm, random_weights
@@ -74,6 +75,14 @@ def test_it_is_frozen_by_default(layer, corpus):
     assert all(parameter.grad is not None for parameter in layer.mixes.parameters())
     trained = [name for name, parameter in layer.named_parameters() if parameter.requires_grad]
     assert trained == [f"mixes.{k}.{name}" for k in range(2) for name in ("weights", "gamma")]
+
+
+@pytest.mark.needs("compiler")
+def test_a_frozen_layer_leaves_the_weights_that_it_shares_packed(official, corpus):
+    elmo = Elmo.load(official)
+    elmo.layer()(corpus[:3])
+    n_all = kernels.count_numbers(elmo.bilm)
+    assert sum(each.numel() for each in kernels.plain_tensors(elmo.bilm)) < n_all / 2
 
 
 def test_frozen_in_training_mode_too(layer, corpus):

@@ -261,6 +261,15 @@ def test_a_model_with_its_softmax_predicts(server, tmp_path, tiny_options, tiny_
     assert Elmo.load("original-lm").model.vocabulary.words == ("<S>", "</S>", "<UNK>", "the")
     assert Elmo.load("original").model.vocabulary is None
 
+    own = tmp_path / "own.txt"
+    own.write_text("</S>\n<S>\n<UNK>\na\n")
+    with pytest.raises(ConfigError, match=r"has its own vocabulary, but .*own\.txt was given"):
+        Elmo.load("original-lm", vocabulary=own)
+    released = tmp_path / "home/models/original-lm" / f"{stem.split('/')[-1]}softmax_weights.hdf5"
+    released.write_bytes(b"not read where another softmax is given")
+    elmo = Elmo.load("original-lm", softmax=tmp_path / "softmax.hdf5", vocabulary=own)
+    assert elmo.model.vocabulary.words == ("<S>", "</S>", "<UNK>", "a")
+
 
 def test_unknown_names_are_reported_with_the_nearest(server):
     with pytest.raises(CheckpointError, match=r"did you mean original.*\?"):

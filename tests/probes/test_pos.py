@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from elmo.errors import DataError
 from elmo.probes.pos import classify, measure
 
 WORDS = ["bow", "arrow", "ship", "string"]
@@ -75,3 +76,8 @@ def test_columns_of_any_scale_and_constant_ones_are_learned_from(dtype):
     predicted = classify(vectors[:500], [f"c{k}" for k in classes[:500]], vectors[500:])
     assert np.mean([f"c{k}" for k in classes[500:]] == np.array(predicted)) > 0.95
     np.testing.assert_array_equal(vectors, before)
+
+
+def test_a_treebank_without_the_tags_is_refused(elmo, by_spelling):
+    with pytest.raises(DataError, match="1 different tags in column upos, expected at least 2"):
+        measure(elmo, by_spelling, by_spelling, tags="upos")

@@ -72,6 +72,15 @@ def test_a_regression_is_measured_on_the_folds_that_it_has_not_seen():
     assert found.log_likelihood == pytest.approx(np.mean(likelihoods))
 
 
+def test_the_first_column_may_be_empty(tmp_path):
+    lines = ["\tsentence\tword\ttime"]
+    lines += [f"\t{k // 2}\tthe\t{300 + k}" for k in range(24)]
+    (tmp_path / "times.tsv").write_text("\n".join(lines) + "\n")
+    sentences = read_sentences(tmp_path / "times.tsv")
+    assert [len(words) for words in sentences] == [2] * 12
+    assert sentences[1][0].time == 302
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [

@@ -1,9 +1,13 @@
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from elmo.api import Elmo
 from elmo.errors import DataError
+from elmo.models.model_folder import Model
+from elmo.network.bilm import BiLM
 from elmo.probes.structure import (
     Tree,
     measure,
@@ -106,6 +110,19 @@ def test_every_layer_is_compared_with_baselines(elmo, path):
     assert again.rows == result.rows
 
 
+def test_without_sentences_of_the_paper_s_lengths_there_is_no_correlation(path):
+    tree = read_trees(path)[0]
+    short = Tree(tree.tokens[:2], tree.is_word[:2], tree_distances([2, 0]))
+    assert score([short], [short.distances]) == [100, None]
+
+
+def test_a_model_without_lstm_layers_has_a_random_model_too(bilm, path):
+    shape = bilm.config
+    static = BiLM(replace(shape, lstm=replace(shape.lstm, n_layers=0)))
+    result = measure(Elmo(Model(static)), path, path, rank=4, n_epochs=1)
+    assert list(result.rows) == ["neighboring words", "random biLM, layer 0", "layer 0"]
+
+
 def test_a_random_model_has_other_layers_of_the_same_size(elmo):
     before = elmo.embed_tokens([["bow"]])[0].layers
     other = random_model(elmo).embed_tokens([["bow"]])[0].layers
@@ -120,6 +137,7 @@ def test_a_random_model_has_other_layers_of_the_same_size(elmo):
         ([3, 3, 4, 0, "_"], ":5: the head '_'"),
         ([3, 3, 4, 0, 9], ":5: the head '9'"),
         ([2, 1, 4, 0, 4], ":1: the heads are not a tree"),
+        ([2, 3, 1, 3, 3], ":1: the heads are not a tree"),
     ],
 )
 def test_broken_trees_are_named(tmp_path, heads, message):

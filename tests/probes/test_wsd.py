@@ -26,6 +26,11 @@ def test_semcor_is_read_with_all_keys_of_a_word(semcor):
         ('{"tokens": ["bow"], "senses": [[0, 2, "bow", "NN", "bow%1:10:00::"]]}', "0 to 2 of 1"),
         ('{"tokens": ["bow"], "senses": [[0, 1, "bow", "NN", "bow%9:10:00::"]]}', "the sense key"),
         ('{"tokens": ["bow"], "senses": [[0, 1, "bow"]]}', "not enough values"),
+        (
+            '{"tokens": ["bow"], "senses": [[0, Infinity, "bow", "NN", "bow%1:10:00::"]]}',
+            "infinity",
+        ),
+        ('{"tokens": "bow", "senses": []}', "tokens are 'bow'"),
     ],
 )
 def test_a_broken_line_of_semcor_is_named(semcor, line, told):

@@ -111,6 +111,10 @@ def test_given_ids_make_the_same_batch_as_their_words(sentences, n_more_places):
         (torch.full((1, 2, 50), -1), "-1"),
         (torch.zeros(1, 2, 0, dtype=torch.int64), r"\(1, 2, 0\)"),
         (torch.zeros(1, 2, 2, dtype=torch.int64), r"\(1, 2, 2\)"),
+        (
+            torch.ones(1, 3, 5, dtype=torch.int64) * torch.tensor([1, 0, 1])[:, None],
+            "after padding",
+        ),
     ],
 )
 def test_ids_that_are_none_are_refused(char_ids, found):

@@ -202,6 +202,12 @@ def test_ids_of_bytes_are_refused_by_a_model_of_lists():
         build("words and bytes").word_encoder.batch_of_char_ids(char_ids)
 
 
+def test_ids_of_fewer_characters_than_a_filter_reads_are_refused():
+    encoder = dataclasses.replace(build("bytes").word_encoder, widest_filter=4)
+    with pytest.raises(DataError, match=r"\(1, 2, 3\), expected .* C at least 4"):
+        encoder.batch_of_char_ids(torch.ones(1, 2, 3, dtype=torch.int64))
+
+
 def test_a_copy_of_a_network_keeps_its_lists():
     bilm = build("words and characters")
     assert copy.deepcopy(bilm).word_encoder == bilm.word_encoder

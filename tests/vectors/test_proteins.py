@@ -127,6 +127,14 @@ def test_ids_that_a_format_cannot_hold_are_reported(official, tmp_path, ids, out
     assert not (tmp_path / out).exists()
 
 
+def test_tokens_that_would_fill_a_numpy_archive_are_refused(official, tmp_path):
+    text = tmp_path / "text.txt"
+    text.write_text("bow\n" + "bow " * 300 + "b" * 300_000 + "\n")
+    with pytest.raises(DataError, match=r"record 2: 301 tokens .* 361 MB in \.npz"):
+        embed_file(text, tmp_path / "out.npz", official, lines="tokens")
+    assert not (tmp_path / "out.npz").exists()
+
+
 @pytest.mark.parametrize("out", ["out.npz", "out.h5"])
 @pytest.mark.parametrize("is_text_first", [False, True])
 def test_an_id_that_is_a_line_number_is_reported(official, tmp_path, out, is_text_first):

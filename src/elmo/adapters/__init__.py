@@ -14,11 +14,12 @@ N_OPEN = 2
 
 
 def open_model(path: str | Path) -> Elmo:
-    """Load a model by path or name; a cached one is loaded again only when its file has changed."""
+    """Load a model by path or name; a cached one is loaded again only if its files have changed."""
     path = Path(path)
     if not path.exists():
         return _open(path, 0)  # a name such as "english"
-    return _open(path.resolve(), path.stat().st_mtime_ns)
+    files = [path, *path.iterdir()] if path.is_dir() else [path]
+    return _open(path.resolve(), max(file.stat().st_mtime_ns for file in files))
 
 
 @lru_cache(maxsize=N_OPEN)

@@ -25,7 +25,10 @@ class ElmoEmbeddings(TokenEmbeddings):
     """Token embeddings of any model that `Elmo.load` opens."""
 
     def __init__(self, model: str | Path = ENGLISH, layers: Layers = "average") -> None:
-        self.name = f"elmo-{Path(model).name}-{layers}"
+        # flair does not embed again what has vectors of this name, so it must tell models apart:
+        # `elmo pretrain` calls each one "model".
+        path = Path(model)
+        self.name = f"elmo-{path.resolve() if path.exists() else path}-{layers}"
         self.static_embeddings = True  # the same in each epoch, so flair may cache them
         super().__init__()
         self.model = str(model)

@@ -144,4 +144,6 @@ def _check_places(places: list[int], tokens: list[str]) -> None:
 
 
 def _plain(value: object) -> object:
+    if isinstance(value, np.ndarray):
+        return value.tolist()
     return str(value) if isinstance(value, Path) else value

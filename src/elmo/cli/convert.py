@@ -30,7 +30,7 @@ def convert(
 ) -> None:
     """Write a model in another format.
 
-    IN is any model: a folder, a file, an archive or a name (see docs/other-models.md).
+    IN is any model: a folder, a file, an archive or a name (`elmo models` lists names).
     The extension of OUT decides the format: .hdf5 writes official weights with options.json beside
     them, and vocab.txt and softmax.hdf5 if the model has a softmax; .onnx writes an ONNX graph, no
     extension a model folder.

@@ -33,8 +33,16 @@ from elmo.cli.options import (
     show_default=True,
     help="Layers: all, top, average, sum, or numbers such as 0,2.",
 )
-@click.option("--pool", type=click.Choice(["mean", "max"]), help="One vector per line.")
-@click.option("--id-field", type=click.IntRange(0), help="Field of FASTA ids, from 0.")
+@click.option(
+    "--pool",
+    type=click.Choice(["mean", "max"]),
+    help="Write the mean or maximum of the vectors of a line.",
+)
+@click.option(
+    "--id-field",
+    type=click.IntRange(0),
+    help="Field of a FASTA id to use as the key, from 0; vertical bars separate fields.",
+)
 @click.option("--id-column", help="Id column of .csv, .tsv or .parquet.")
 @click.option(
     "--dtype",
@@ -66,7 +74,7 @@ def embed(
     pool: Literal["mean", "max"] | None,
     **wanted: Any,  # noqa: ANN401 - what the library takes by the same names
 ) -> None:
-    """Write one vector per word of a text.
+    """Write one vector per token of a text.
 
     INPUT is plain, .gz or .xz text, a glob, or - for standard input; the output has one record per
     line. Sequences of a FASTA file, and rows of a table with --id-column, are keyed by their ids.

@@ -42,10 +42,10 @@ def evaluate(
 ) -> None:
     """Evaluate MODEL on held-out data.
 
-    A biLM: perplexity on text (FILE may be a glob), with the full softmax, each sentence from a
-    zero state. Sentence boundaries count as words. Bits per character add 8 bits for each byte of
-    an unknown word and for the space after it, so that models with different vocabularies can be
-    compared.
+    A language model (biLM): perplexity on text (FILE may be a glob), with the full softmax, each
+    sentence from a zero state. Sentence boundaries count as words. Bits per character add 8 bits
+    for each byte of an unknown word and for the space after it, so that models with different
+    vocabularies can be compared.
 
     A task model of `elmo train`: the scores of its task on a data FILE.
     """

@@ -14,12 +14,15 @@ from elmo.cli.options import (
 
 
 @click.command()
-@path_argument("path", "PATH")
+@path_argument("path", "MODEL")
 @options_option
 @source_vocabulary_option
 @json_option
 def info(path: Path, options: Path | None, vocabulary: Path | None, as_json: bool) -> None:
-    """Describe a model: format, sizes, sha256."""
+    """Describe a model: format, sizes, SHA-256.
+
+    MODEL is a path or a name (`elmo models` lists names).
+    """
     from elmo.models.describe import describe
 
     description = describe(path, options, vocabulary)

@@ -72,9 +72,10 @@ def is_given(name: str) -> bool:
 
 
 def check_lines_have_text(text: Sequence[str]) -> None:
-    """Reject --lines without --text, when the package's own sentences are searched."""
-    if not text and is_given("lines"):
-        raise click.UsageError("--lines is for --text.")
+    """Reject --lines without text files: for an index and for the package's own sentences."""
+    is_index = len(text) == 1 and Path(text[0]).is_dir()
+    if (not text or is_index) and is_given("lines"):
+        raise click.UsageError("--lines is for --text with text files.")
 
 
 # The model.
@@ -143,8 +144,8 @@ state_option = click.option(
     type=click.Choice(["fresh", "warm", "carry"]),
     default="fresh",
     show_default=True,
-    help="Initial LSTM state of a sentence: zeros, after an empty sentence, or after the sentence "
-    "before it.",
+    help="Initial LSTM state of a sentence. fresh: zeros; warm: the state after an empty sentence; "
+    "carry: the state after the same row of the previous batch.",
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 

@@ -62,7 +62,8 @@ class Embedder:
             if len(tokens[0]) > BATCH_TOKENS:
                 layers[batch[0]] = self._embed_long(tokens[0], start)
                 continue
-            starts = None if start is None else start.rows(torch.tensor([0] * len(batch)))
+            same = torch.tensor([0] * len(batch), device="cpu")
+            starts = None if start is None else start.rows(same)
             found = self.bilm.contextualize_joined(*self._read_joined(tokens), starts)
             joined = found.float().cpu().numpy()
             end = 0
@@ -137,7 +138,8 @@ class Embedder:
         """Token vectors (U, P) of the distinct words, each token's row (B, T), and lengths (B,)."""
         vectors, joined, lengths = self._number(sentences)
         index = joined.new_zeros(len(sentences), max(map(len, sentences), default=0) + 2)
-        index[torch.arange(index.shape[1]) < lengths[:, None]] = joined
+        positions = torch.arange(index.shape[1], device="cpu")
+        index[positions < lengths[:, None]] = joined
         return vectors, index.to(vectors.device), lengths
 
     def _read_joined(self, sentences: Sequence[Tokens]) -> tuple[Tensor, Tensor, Tensor]:
@@ -153,8 +155,8 @@ class Embedder:
         lengths = [len(words) + 2 for words in sentences]
         return (
             vectors,
-            torch.tensor(joined, dtype=torch.int64),
-            torch.tensor(lengths, dtype=torch.int64),
+            torch.tensor(joined, dtype=torch.int64, device="cpu"),
+            torch.tensor(lengths, dtype=torch.int64, device="cpu"),
         )
 
     def _encode(self, words: Sequence[Word]) -> Tensor:

@@ -59,6 +59,8 @@ class ElmoLayer(nn.Module):
         if fine_tune and any(weight.dtype == torch.bfloat16 for weight in bilm.parameters()):
             raise ConfigError("the model was loaded in bfloat16; fine-tuning expects float32")
         self.bilm = bilm.requires_grad_(fine_tune)
+        if not fine_tune:
+            bilm.hold_packed()  # `requires_grad_` has unpacked it, and it may be shared
         self.is_frozen = not fine_tune
         self.dropout_rate = dropout
         self.output_dim = bilm.config.output_dim

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmo.api import Elmo, State
-from elmo.errors import needs_extra
+from elmo.errors import DataError, needs_extra
 from elmo.probes.layers import Array, embed_tokens, layer_names
 from elmo.probes.result import ProbeResult
 from elmo.tasks.metrics import accuracy
@@ -52,6 +52,11 @@ def measure(
     static = None if glove_path is None else StaticVectors.read(glove_path)
     train_words, test_words = _words(train), _words(test)
     train_tags, test_tags = _tags(train), _tags(test)
+    if len(set(train_tags)) < 2:
+        raise DataError(
+            f"{train_path}: {len(set(train_tags))} different tags in column {tags}, expected at "
+            "least 2; try --tags upos or xpos"
+        )
     rows = {"most frequent tag": _most_frequent_tag(train_words, train_tags, test_words)}
     if static is not None:
         vectors = static.lookup(train_words), static.lookup(test_words)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from elmo.api import Elmo
 from elmo.errors import DataError
-from elmo.files.text_files import read_lines
+from elmo.files.text_files import read_raw_lines
 from elmo.probes.frequency import log_frequencies
 from elmo.probes.result import ProbeResult
 from elmo.text.tokenizer import tokenize
@@ -72,7 +72,8 @@ def measure(elmo: Elmo, path: Path) -> ProbeResult:
 
 def read_sentences(path: Path) -> list[list[ReadWord]]:
     """The sentences of a file that have at least two words."""
-    lines = enumerate(read_lines(path), start=1)
+    # Not stripped: the first column may be empty.
+    lines = enumerate((line.rstrip("\r\n") for line in read_raw_lines(path)), start=1)
     header = next(lines, (1, ""))[1].split("\t")
     if not set(COLUMNS) <= set(header):
         raise DataError(
@@ -81,7 +82,7 @@ def read_sentences(path: Path) -> list[list[ReadWord]]:
     words = [
         _read_word(dict(zip(header, line.split("\t"), strict=False)), f"{path}:{number}")
         for number, line in lines
-        if line
+        if line.strip()
     ]
     grouped = [list(group) for _, group in groupby(words, key=lambda word: word.sentence)]
     sentences = [group for group in grouped if len(group) > 1]

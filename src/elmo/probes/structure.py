@@ -78,12 +78,14 @@ def measure(
         import scipy.stats  # noqa: F401  (fail before embedding)
     train, test = read_trees(train_path), read_trees(test_path)
     rows = {"neighboring words": score(test, [_chain(len(tree.tokens)) for tree in test])}
+    # Only layer 1 of the random model, because layer 1 was best in the paper.
+    random_layer = min(1, elmo.n_layers - 1)
+    random_rows = [(random_layer, f"random biLM, layer {random_layer}")]
     random = random_model(elmo)
     for model, names in ((random, None), (elmo, layer_names(elmo))):
         train_layers = embed_tokens(model, [tree.tokens for tree in train], state)
         test_layers = embed_tokens(model, [tree.tokens for tree in test], state)
-        # Only layer 1 of the random model, because layer 1 was best in the paper.
-        for layer, name in enumerate(names) if names else [(1, "random biLM, layer 1")]:
+        for layer, name in enumerate(names) if names else random_rows:
             probe = train_probe(train_layers[layer], train, rank=rank, n_epochs=n_epochs)
             rows[name] = score(test, predict(probe, test_layers[layer], test))
     return ProbeResult(
@@ -162,8 +164,8 @@ def predict(probe: Tensor, vectors: Array, trees: Sequence[Tree]) -> list[Distan
     ]
 
 
-def score(trees: Sequence[Tree], predicted: Sequence[Distances]) -> list[float]:
-    """UUAS and the Spearman correlation, both in percent."""
+def score(trees: Sequence[Tree], predicted: Sequence[Distances]) -> list[float | None]:
+    """UUAS and the Spearman correlation, both in percent; None without sentences of its lengths."""
     n_correct = n_edges = 0
     by_length: defaultdict[int, list[float]] = defaultdict(list)
     for tree, distances in zip(trees, predicted, strict=True):
@@ -175,7 +177,7 @@ def score(trees: Sequence[Tree], predicted: Sequence[Distances]) -> list[float]:
         if len(tree.tokens) in LENGTHS:
             by_length[len(tree.tokens)].append(_spearman(tree.distances, distances))
     means = [float(np.mean(correlations)) for correlations in by_length.values()]
-    return [percent(n_correct, n_edges), 100 * float(np.mean(means)) if means else 0.0]
+    return [percent(n_correct, n_edges), 100 * float(np.mean(means)) if means else None]
 
 
 def minimum_spanning_tree(distances: Distances) -> set[tuple[int, int]]:
@@ -219,7 +221,7 @@ def _read_tree(rows: Sequence[Row], path: Path) -> Tree:
             )
         heads.append(int(head))
     distances = tree_distances(heads)
-    if not np.isfinite(distances).all():
+    if heads.count(0) != 1 or not np.isfinite(distances).all():
         raise DataError(f"{path}:{rows[0].line}: the heads are not a tree with one root")
     is_word = np.array([row.fields[CONLLU_UPOS] != PUNCTUATION for row in rows])
     return Tree(tuple(get_field(row, CONLLU_WORD, path) for row in rows), is_word, distances)

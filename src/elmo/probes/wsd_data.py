@@ -64,9 +64,12 @@ def _read_semcor(path: Path) -> Iterator[SenseSentence]:
             continue
         try:
             sentence = json.loads(line)
-            tokens = [str(token) for token in sentence["tokens"]]
+            tokens = sentence["tokens"]
+            if not isinstance(tokens, list):
+                raise TypeError(f"tokens are {tokens!r:.40}")
+            tokens = [str(token) for token in tokens]
             senses = [_sense(marked, len(tokens)) for marked in sentence["senses"]]
-        except (ValueError, KeyError, TypeError, RecursionError) as error:
+        except (ArithmeticError, ValueError, KeyError, TypeError, RecursionError) as error:
             raise DataError(
                 f"{path}:{number}: not a marked sentence ({error}), expected JSON with tokens, and "
                 "senses of [start, end, lemma, tag, key]"

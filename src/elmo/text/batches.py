@@ -117,15 +117,20 @@ def batch_sentences(
     )
 
 
-def batch_of_char_ids(char_ids: Tensor) -> Batch:
+def batch_of_char_ids(char_ids: Tensor, widest_filter: int = 1) -> Batch:
     """Build a batch from char ids (B, T, C), such as `batch_to_ids` returns, with markers added.
 
     A position whose ids are all NO_CHARACTER is padding, which must follow the words of a row.
     """
-    _check_char_ids(char_ids)
+    _check_char_ids(char_ids, widest_filter)
     n_sentences, n_positions, n_columns = char_ids.shape
     is_word = (char_ids != NO_CHARACTER).any(-1)  # (B, T)
     lengths = is_word.sum(1)
+    if (is_word[:, 1:] & ~is_word[:, :-1]).any():
+        raise DataError(
+            f"char ids {tuple(char_ids.shape)} with a word after padding, expected all words of a "
+            f"sentence before its padding (positions where all ids are {NO_CHARACTER})"
+        )
     markers = encode_words(list(Marker), n_columns, n_columns).to(char_ids.device)
     words, rows = torch.unique(
         torch.cat([markers, char_ids.reshape(-1, n_columns)]), dim=0, return_inverse=True
@@ -136,9 +141,13 @@ def batch_of_char_ids(char_ids: Tensor) -> Batch:
     return Batch(words, index, lengths + 2)
 
 
-def _check_char_ids(char_ids: Tensor) -> None:
-    expected = "expected char ids (B, T, C) as batch_to_ids makes them, or token lists"
-    if char_ids.dim() != 3 or char_ids.shape[2] < 3 or char_ids.is_floating_point():
+def _check_char_ids(char_ids: Tensor, widest_filter: int) -> None:
+    n_least = max(3, widest_filter)  # a marker takes three
+    expected = (
+        f"expected char ids (B, T, C), C at least {n_least}, as batch_to_ids makes them, or token "
+        "lists"
+    )
+    if char_ids.dim() != 3 or char_ids.shape[2] < n_least or char_ids.is_floating_point():
         raise DataError(f"a {char_ids.dtype} tensor {tuple(char_ids.shape)}, {expected}")
     if char_ids.numel():
         lowest, highest = (int(bound) for bound in torch.aminmax(char_ids))

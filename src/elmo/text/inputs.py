@@ -43,7 +43,11 @@ def read_token_lists(sentences: object, text_call: str) -> Iterator[SplitText]:
 
 
 def read_tokens(tokens: object, text_call: str) -> tuple[list[SplitText], bool]:
-    """The sentences of one or several token lists, and whether a single one was given."""
+    """The sentences of one or several token lists, and whether a single one was given.
+
+    An empty list is a sentence without tokens. Its `Embedded` is an empty sequence, so a caller who
+    meant no sentences can iterate over it too.
+    """
     if isinstance(tokens, str):
         raise _text_for_tokens(tokens, text_call)
     items = list(_items(tokens, "a list of tokens, or several"))

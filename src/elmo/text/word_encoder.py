@@ -163,7 +163,7 @@ class WordEncoder:
                 f"char ids {tuple(char_ids.shape)} for a model with its own lists of words or "
                 "characters, expected token lists"
             )
-        return batch_of_char_ids(char_ids)
+        return batch_of_char_ids(char_ids, self.widest_filter)
 
     def count_truncated(self, words: Iterable[str]) -> int:
         """The number of words that are longer than the model reads."""

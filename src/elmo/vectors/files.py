@@ -25,6 +25,7 @@ Vectors = NDArray[np.floating[Any]]  # (T, D), or (K, T, D) for several layers
 
 # Readers load one row group at a time: 32 MB of float32 vectors of 1024.
 ROW_GROUP_TOKENS = 8192
+MAX_TOKEN_BYTES = 2**28  # of the tokens of a line in .npz
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +64,14 @@ class NpzFile:
 
     def add(self, entry: Entry, vectors: Vectors) -> None:
         key = _key(entry)
+        # NumPy stores each token with the length of the longest one, four bytes per character.
+        n_bytes = 4 * len(entry.tokens) * max(map(len, entry.tokens), default=0)
+        if n_bytes > MAX_TOKEN_BYTES:
+            raise DataError(
+                f"record {entry.line + 1}: {len(entry.tokens):,} tokens of up to "
+                f"{max(map(len, entry.tokens)):,} characters take {n_bytes / 1e6:,.0f} MB in .npz; "
+                "write .h5 or .jsonl"
+            )
         arrays = {key: vectors, f"tokens_{key}": np.array(entry.tokens, dtype=np.str_)}
         for name, array in arrays.items():
             if name in self._keys:

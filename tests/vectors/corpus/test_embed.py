@@ -303,6 +303,19 @@ def test_two_runs_do_not_write_to_one_folder(corpus, official, tmp_path):
         embed_corpus(corpus, tmp_path / "out", official)
 
 
+def test_a_lock_that_cannot_be_removed_does_not_hide_the_error(tmp_path, monkeypatch):
+    def refuse(path, missing_ok=False):  # as Windows does for a lock that is held
+        raise PermissionError(13, "used by another process", str(path))
+
+    def fail():
+        with exclusive_output(StoragePath.of(tmp_path / "out")):
+            monkeypatch.setattr(Path, "unlink", refuse)
+            raise DataError("the reason")
+
+    with pytest.raises(DataError, match="the reason"):
+        fail()
+
+
 def test_disk_use_is_reported_and_a_full_disk_refused_before_anything_is_written(
     corpus, official, tmp_path, monkeypatch, caplog
 ):

@@ -101,13 +101,35 @@ def find(path: Path, options: Path | None = None, vocabulary: Path | None = None
     return source
 
 
-def read(path: Path, options: Path | None = None, vocabulary: Path | None = None) -> Model:
-    """Read any model; `vocabulary` is for formats with a separate file of words."""
+def read(
+    path: Path,
+    options: Path | None = None,
+    vocabulary: Path | None = None,
+    softmax: Path | None = None,
+) -> Model:
+    """Read any model; `vocabulary` is for formats with a separate file of words.
+
+    With a `softmax`, it is the vocabulary of that file.
+    """
+    if softmax is not None:
+        if vocabulary is None:
+            raise ConfigError("softmax is given without vocabulary, expected both")
+        return attach_softmax(_read_alone(path, options), softmax, vocabulary)
     release = None if path.exists() else catalog.releases().get(path.as_posix())
-    if release is not None and release.softmax and release.vocabulary:
-        folder = models.locate(path)
-        model = read(folder, options)
-        return attach_softmax(model, folder / release.softmax, folder / release.vocabulary)
+    if release is None or not (release.softmax and release.vocabulary):
+        return _read_alone(path, options, vocabulary)
+    if vocabulary is not None:
+        raise ConfigError(
+            f"{path}: this model has its own vocabulary, but {vocabulary} was given; omit it, or "
+            "load it with a softmax (softmax= or --softmax, where available)"
+        )
+    folder = models.locate(path)
+    model = _read_alone(folder, options)
+    return attach_softmax(model, folder / release.softmax, folder / release.vocabulary)
+
+
+def _read_alone(path: Path, options: Path | None, vocabulary: Path | None = None) -> Model:
+    """Read a model, without a softmax from another file."""
     source = find(path, options, vocabulary)
     if vocabulary is not None and source.vocabulary is None:
         raise ConfigError(

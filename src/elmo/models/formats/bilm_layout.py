@@ -88,7 +88,7 @@ def read_network(
             state[name] = torch.from_numpy(part.astype(np.float32, order="C"))
     if is_unprojected:
         for dataset in filter(lambda each: _is_projection(each.path), datasets(config)):
-            state[dataset.names[0]] = torch.eye(dim)
+            state[dataset.names[0]] = _identity(dim)
         lstm = dataclasses.replace(config.lstm, projection_clip=None)
         config = dataclasses.replace(config, lstm=lstm)
     return config, state
@@ -224,7 +224,13 @@ def without_projections(config: BiLMConfig, state: Mapping[str, Tensor]) -> bool
     if config.lstm.dim != config.lstm.projection_dim or config.lstm.projection_clip is not None:
         return False
     projections = [d.names[0] for d in datasets(config) if _is_projection(d.path)]
-    return all(torch.equal(state[name].cpu(), torch.eye(config.lstm.dim)) for name in projections)
+    identity = _identity(config.lstm.dim)
+    return all(torch.equal(state[name].cpu(), identity) for name in projections)
+
+
+def _identity(dim: int) -> Tensor:
+    """An identity matrix, whatever torch's default dtype and device are."""
+    return torch.eye(dim, dtype=torch.float32, device="cpu")
 
 
 def _numbered(shapes: Shapes, pattern: str) -> list[str]:

@@ -11,7 +11,7 @@ import uuid
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
@@ -184,9 +184,10 @@ def exclusive_output(out: StoragePath) -> Iterator[None]:
         finally:
             recover(folder)  # remove what killed workers left
             if set(os.listdir(folder)) - before == {LOCK}:  # nothing was written
-                (folder / LOCK).unlink()
-                if not before:
-                    folder.rmdir()
+                with suppress(PermissionError):  # Windows does not remove an open file
+                    (folder / LOCK).unlink()
+                    if not before:
+                        folder.rmdir()
 
 
 def find_finished(out: StoragePath, chunks: Sequence[Chunk], job: EmbedJob) -> set[str]:
