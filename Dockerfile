@@ -1,5 +1,6 @@
 # The server of `elmo serve` for CPUs: the wheel with its compiled kernels, without a compiler.
-#   docker build -t elmo . && docker run --rm -p 127.0.0.1:8000:8000 elmo
+#   docker build -t elmo .
+#   docker run --rm -p 127.0.0.1:8000:8000 elmo --set 'allow_hosts=["localhost", "127.0.0.1"]'
 FROM python:3.12-slim AS build
 # hadolint ignore=DL3008
 RUN apt-get update \
