@@ -1,16 +1,24 @@
-"""Blocks of the English model's card, from docs/models/english/card.json.
+"""Blocks of the English model's pages, from docs/models/english.
 
-`python -m benchmarks.english_card` writes that file.
+`python -m benchmarks.english_card` writes card.json; `python -m benchmarks.english_text` counts the
+training text, and text.json is its report.
 """
 
+import json
+from collections import Counter
 from collections.abc import Mapping
+from itertools import pairwise
+from statistics import median
 from typing import Any
 
 from benchmarks.blocks import block, table
 from benchmarks.measured import ROOT, load
 from elmo.probes.result import ProbeResult
 
-CARD = ROOT / "docs" / "models" / "english" / "card.json"
+FOLDER = ROOT / "docs" / "models" / "english"
+CARD = FOLDER / "card.json"
+TEXT = FOLDER / "text.json"  # by benchmarks/english_text.py
+METRICS = FOLDER / "larger" / "metrics.jsonl"  # of the run in progress
 # Probes of docs/probes.md: the command, its data, a column of its table, published results.
 PROBES = (
     (
@@ -75,6 +83,51 @@ def card_facts() -> str:
         ["on disk", f"{_megabytes()}, float16; float32 in memory"],
         ["time to open", f"{_card('open')['median']:.1f} s after importing torch, with a sentence"],
     )
+
+
+@block
+def card_run() -> str:
+    """Length of the run in progress, and its last evaluation."""
+    lines = METRICS.read_text(encoding="utf-8").splitlines()
+    rows = [json.loads(line) for line in lines]
+    steps = [row for row in rows if "tokens_per_second" in row]
+    last = [row for row in rows if "heldout_mean" in row][-1]
+    # The clock does not stop while a run is paused or other work takes its cores, so time is tokens
+    # over the median speed, which depends on the batch size.
+    read = [
+        after["tokens"] - before["tokens"] for before, after in pairwise([{"tokens": 0}, *steps])
+    ]
+    speeds: dict[int, list[float]] = {}
+    for n_tokens, row in zip(read, steps, strict=True):
+        speeds.setdefault(n_tokens, []).append(row["tokens_per_second"])
+    seconds = sum(n_tokens / median(speeds[n_tokens]) for n_tokens in read)
+    return (
+        f"step {steps[-1]['step']:,}: {steps[-1]['tokens'] / 1e6:.1f}M tokens, "
+        f"{seconds / 3600:.1f} hours of two cores, held-out perplexity {last['heldout_mean']:.1f} "
+        f"at step {last['step']:,}"
+    )
+
+
+@block
+def card_text() -> str:
+    """Size of the training text by source, and what was left out of it."""
+    sums: dict[str, Counter[str]] = {}
+    for file in json.loads(TEXT.read_text(encoding="utf-8")):
+        source = sums.setdefault(file["file"].split("/")[0], Counter())
+        source["excluded"] += file["documents_excluded"].get("any", 0)
+        source.update({name: file[name] for name in ("documents", "words", "words_excluded")})
+    sums["all"] = sum(sums.values(), Counter())
+    rows = [
+        [
+            name,
+            f"{found['documents'] - found['excluded']:,}",
+            f"{(found['words'] - found['words_excluded']) / 1e6:.1f}M",
+            f"{found['excluded']:,}",
+            f"{found['words_excluded'] / 1e6:.2f}M",
+        ]
+        for name, found in sums.items()
+    ]
+    return table(["source", "documents", "words", "documents left out", "words left out"], *rows)
 
 
 @block

@@ -20,6 +20,7 @@ from pathlib import Path
 from tqdm import tqdm
 
 from benchmarks.overlap import evaluation_documents, shingles
+from elmo.files.text_files import find_text_files
 
 # Data sets by hashes of word runs of the evaluation data; shared by forked processes.
 known: dict[int, str] = {}
@@ -33,7 +34,7 @@ def main() -> None:
     options = parser.parse_args()
     known.update(evaluation_shingles(options.data))
     options.out.mkdir(parents=True, exist_ok=True)
-    paths = sorted(options.data.glob("*/train-*.txt.xz"))
+    paths = find_text_files(f"{options.data}/*/train-*.txt.xz")
     with ProcessPoolExecutor(mp_context=multiprocessing.get_context("fork")) as pool:
         jobs = [
             pool.submit(filter_file, path, options.out / f"{path.parent.name}-{path.name}")
