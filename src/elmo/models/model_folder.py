@@ -175,12 +175,12 @@ def fill(module: nn.Module, state: Mapping[str, Tensor], where: str) -> None:
                 f"{where}: tensor {name} has shape {found.get(name, 'none (missing)')}, expected "
                 f"{expected.get(name, 'no such tensor')}; use the config.json of these weights"
             )
-    for name, tensor in state.items():
-        if not torch.isfinite(tensor).all():
+    weights = {name: tensor.to(torch.float32) for name, tensor in state.items()}
+    for name, tensor in weights.items():
+        # A sum is thirty times as fast, but is also infinite if huge numbers overflow.
+        if not tensor.sum().isfinite() and not tensor.isfinite().all():
             raise CheckpointError(f"{where}: tensor {name} holds NaN or Inf, expected numbers")
-    module.load_state_dict(
-        {name: tensor.to(torch.float32) for name, tensor in state.items()}, assign=True
-    )
+    module.load_state_dict(weights, assign=True)
 
 
 def is_model_folder(folder: Path) -> bool:

@@ -146,6 +146,14 @@ def test_weights_of_our_folder_that_are_no_numbers_are_refused(bilm, tmp_path):
     assert "holds NaN or Inf" in refused(tmp_path / "ours")
 
 
+def test_huge_weights_whose_sum_overflows_are_read(bilm, tmp_path):
+    with torch.no_grad():
+        bilm.char_cnn.projection.bias.fill_(3e38)
+    model_folder.save(tmp_path / "ours", model_folder.Model(bilm))
+    opened = model_folder.load(tmp_path / "ours").bilm
+    assert torch.equal(opened.char_cnn.projection.bias, bilm.char_cnn.projection.bias)
+
+
 SIZES = [
     ("lstm", "n_layers", None),
     ("lstm", "dim", None),
