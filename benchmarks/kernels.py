@@ -1,15 +1,18 @@
 """Speed of the kernels on one thread, in CPU time, which other processes hardly affect.
 
 Sections: `layers`, one biLSTM layer at the released sizes against PyTorch and its matrix product;
-`words`, the parts of the token layer; `bfloat16`, the speedup by bfloat16 weights; `training`, two
-layers with gradients; `builds`, embedding with a native build, the wheel's prebuilt one and none.
+`words`, the parts of the token layer; `bfloat16`, the speedup by bfloat16 weights; `amx`, the same
+and bfloat16 training with and without AMX, where the processor has it; `training`, two layers with
+gradients; `builds`, embedding with a native build, the wheel's prebuilt one and none.
 usage: python -m benchmarks.kernels [--only SECTION ...] [--json FILE]
 """
 
 import argparse
 import itertools
+import json
 import os
 import shutil
+import subprocess
 import sys
 import tempfile
 import time
@@ -174,18 +177,49 @@ def train_step(is_fast: bool, stack: Sequence[list[LstmLayer]], rows: Tensor, ba
             layer.zero_grad()
 
 
-def measure_training() -> dict[str, Any]:
+def training_speed(dim: int, projection_dim: int, *, is_fast: bool) -> float:
     """Tokens per second through two layers, forward and backward."""
-    found = {}
-    for dim, projection_dim in ((512, 128), (1024, 128)):
-        stack = [make_layers(dim, projection_dim) for _ in range(2)]
-        n_tokens = 128 * 20
-        rows = torch.randn(int(n_tokens * DISTINCT) + 1, projection_dim, requires_grad=True)
-        found[f"{dim} cells"] = {
-            way: n_tokens / best_seconds(partial(train_step, is_fast, stack, rows, 128))
+    stack = [make_layers(dim, projection_dim) for _ in range(2)]
+    n_tokens = 128 * 20
+    rows = torch.randn(int(n_tokens * DISTINCT) + 1, projection_dim, requires_grad=True)
+    return n_tokens / best_seconds(partial(train_step, is_fast, stack, rows, 128))
+
+
+def measure_training() -> dict[str, Any]:
+    """Tokens per second of training with the kernels and with PyTorch."""
+    found = {
+        f"{dim} cells": {
+            way: training_speed(dim, projection_dim, is_fast=is_fast)
             for way, is_fast in (("kernel", True), ("torch", False))
         }
+        for dim, projection_dim in ((512, 128), (1024, 128))
+    }
     return {"tokens_per_second": found}
+
+
+def measure_amx() -> dict[str, Any]:
+    """Layers and training in bfloat16 in processes whose library has AMX or is built without it."""
+    command = [sys.executable, "-m", "benchmarks.kernels", "--only", "bfloat16-both"]
+    compiler = os.environ.get("CXX", "c++")
+    found = {}
+    for way, options in (("amx", ""), ("avx512", " -DNO_AMX")):
+        with tempfile.TemporaryDirectory() as folder:
+            environment = {"ELMO_KERNELS": "native", "CXX": compiler + options}
+            result = Path(folder) / "result.json"
+            subprocess.run(
+                [*command, "--json", str(result)], check=True, env=os.environ | environment
+            )
+            found[way] = json.loads(result.read_text())["bfloat16-both"]
+    return found
+
+
+def measure_bfloat16_both() -> dict[str, Any]:
+    """What `measure_amx` compares."""
+    speeds = {}
+    for dtype in ("float32", "bfloat16"):
+        with torch.autocast("cpu", torch.bfloat16, enabled=dtype == "bfloat16"):
+            speeds[dtype] = training_speed(1024, 256, is_fast=True)
+    return measure_bfloat16() | {"training": speeds}
 
 
 def measure_builds(n_rounds: int = 5) -> dict[str, Any]:
@@ -241,22 +275,27 @@ SECTIONS: dict[str, Callable[[], dict[str, Any]]] = {
     "layers": measure_layers,
     "words": measure_words,
     "bfloat16": measure_bfloat16,
+    "amx": measure_amx,
     "training": measure_training,
     "builds": measure_builds,
 }
 
 
+PARTS = {"bfloat16-both": measure_bfloat16_both}  # of a section, in a process of its own
+
+
 def main() -> None:
     """Measure and store."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", nargs="+", choices=list(SECTIONS), default=list(SECTIONS))
+    names = [*SECTIONS, *PARTS]
+    parser.add_argument("--only", nargs="+", choices=names, default=list(SECTIONS))
     parser.add_argument("--json", type=Path)
     settings = parser.parse_args()
     torch.set_num_threads(1)
     kernels.keep_freed_memory()
     for name in settings.only:
         before = conditions()
-        store(settings.json, name, {"environment": before, **SECTIONS[name]()})
+        store(settings.json, name, {"environment": before, **(SECTIONS | PARTS)[name]()})
 
 
 if __name__ == "__main__":

@@ -391,6 +391,22 @@ def bfloat16_speed() -> str:
 
 
 @block
+def amx() -> str:
+    """Speedup of one layer and of training in bfloat16, without AMX and with it."""
+    section = _kernels("amx")
+    ways = [section["avx512"], section["amx"]]
+    cells = {
+        name: " / ".join(f"{way['layers'][name]['ratio']:.1f}x" for way in ways)
+        for name in ways[0]["layers"]
+    }
+    ratios = [way["training"]["bfloat16"] / way["training"]["float32"] for way in ways]
+    return (
+        f"{_by_size(cells)}\n\nTwo layers of 1,024 cells, forward and backward pass: "
+        f"{ratios[0]:.1f}x / {ratios[1]:.1f}x. Measured on {_describe(section['environment'])}."
+    )
+
+
+@block
 def bfloat16_embed() -> str:
     """Speed of embedding in float32 and bfloat16."""
     section = _embed("bfloat16")

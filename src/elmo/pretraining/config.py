@@ -161,7 +161,7 @@ class TrainConfig:
     ] = 1
     dtype: Annotated[
         Literal["float32", "bfloat16"],
-        "bfloat16: mixed precision; faster on CPUs with AVX512-BF16, slower on other CPUs",
+        "bfloat16: mixed precision; faster on CPUs with AMX or AVX512-BF16, slower on other CPUs",
     ] = "float32"
     ema_decay: Annotated[
         float | None,

@@ -389,7 +389,7 @@ def test_other_types_and_autocast_are_declined():
             assert not kernels.can_run(case.layers, case.rows)
 
 
-@pytest.mark.parametrize("lengths", [(5, 3, 3, 1), (7,) * 30])
+@pytest.mark.parametrize("lengths", [(5, 3, 3, 1), (7,) * 30, (2,) * 75])
 @pytest.mark.parametrize("dims", [(6, 16, 8), (37, 300, 33), (160, 70, 160)])
 def test_training_under_autocast_stays_near_float32(lengths, dims):
     if not library.multiplies_bfloat16():
@@ -426,7 +426,7 @@ def test_training_under_autocast_stays_near_float32(lengths, dims):
 def test_weights_in_bfloat16_give_what_the_same_weights_give_in_float32():
     # Where the processor multiplies bfloat16 the rows are rounded too, to eight bits.
     tolerance = 1e-2 if library.multiplies_bfloat16() else 1e-5
-    for lengths in ((4,), (4, 3, 3), (3,) * 20):  # in one tile, and in several
+    for lengths in ((4,), (4, 3, 3), (3,) * 20, (2,) * 37):  # in one tile, and in several
         case = make_case(lengths=lengths, dim=37, projection_dim=21)
         halves = [layer.to(torch.bfloat16) for layer in case.layers]
         with torch.no_grad():
@@ -438,14 +438,26 @@ def test_weights_in_bfloat16_give_what_the_same_weights_give_in_float32():
     assert not kernels.can_run(case.layers, case.rows)  # gradients are needed
 
 
+OF_ALL_WIDTHS = (
+    "plain_recurrence or cache_block or torchs or highway or all_logits or packed_weights"
+)
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("n_lanes", [4, 16])
-def test_other_processors_vector_widths_give_the_same_numbers(n_lanes):
+@pytest.mark.parametrize(
+    ("option", "names"),
+    [
+        ("-DLANES=4", OF_ALL_WIDTHS),
+        ("-DLANES=16", OF_ALL_WIDTHS),
+        ("-DNO_AMX", "bfloat16 or autocast"),
+    ],
+    ids=["4 lanes", "16 lanes", "no AMX"],  # none may contain a name that is run
+)
+def test_the_code_for_other_processors_gives_the_same_numbers(option, names):
     compiler = os.environ.get("CXX", "c++")
-    names = "plain_recurrence or cache_block or torchs or highway or all_logits or packed_weights"
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", *TEST_FILES, "-k", names],
-        env=os.environ | {"CXX": f"{compiler} -DLANES={n_lanes}"},
+        env=os.environ | {"CXX": f"{compiler} {option}"},
         capture_output=True,
         text=True,
     )

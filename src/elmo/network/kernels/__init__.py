@@ -3,8 +3,9 @@
 `run_layers` computes the same as the plain path of lstm.py, `conv_max_pool` and `run_highway` the
 same as those of char_cnn.py, up to float rounding; the first two with gradients if needed. Each has
 a `can_...` function, which says whether it may be called. Weights stored in bfloat16 take half the
-memory; processors with bfloat16 products (AVX512-BF16) multiply in bfloat16, with sums in float32,
-and others convert to float32. Under autocast to bfloat16, `run_layers` trains this way too.
+memory; processors with bfloat16 products (AVX512-BF16, AMX) multiply in bfloat16, with sums in
+float32, and others convert to float32. Under autocast to bfloat16, `run_layers` also trains this
+way.
 """
 
 import ctypes

@@ -18,7 +18,7 @@ SOURCES = (
     "highway.cpp",
     "softmax.cpp",
 )
-HEADERS = ("parallel.h", "matrix.h", "pointwise.h", "lstm.h")
+HEADERS = ("amx.h", "parallel.h", "matrix.h", "pointwise.h", "lstm.h")
 FLAGS = ("-std=c++17", "-O3", "-shared", "-fPIC", "-pthread")
 BUILD_SECONDS = 120  # it takes three; a hanging compiler must not block the caller
 

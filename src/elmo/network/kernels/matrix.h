@@ -10,6 +10,7 @@
 #include <cstring>
 #include <utility>
 
+#include "amx.h"
 #include "parallel.h"
 
 #if defined(__AVX512BF16__) && !defined(LANES)
@@ -438,6 +439,11 @@ static void multiply_rounded(const Tile& tile, int64_t n_rows, const uint32_t* p
 
 #endif
 
+#if MAY_HAVE_AMX
+static_assert(kAmxPanel == kPanel);
+constexpr int64_t kMinAmxRows = 4;  // with fewer, AVX512-BF16 is faster
+#endif
+
 // Rows of a product, and the same rounded to pairs of bfloat16, or null if not rounded yet.
 struct Operand {
   const float* rows;
@@ -485,6 +491,11 @@ static void multiply(int64_t n_rows, const Operand& operand, Panel panel, int64_
                      int64_t out_stride, bool adds) {
   const int64_t n_tiles = (n_rows + kTileRows - 1) / kTileRows;
   if (n_tiles == 0) return;
+#if MAY_HAVE_AMX
+  if (panel.format == kBfloat16 && operand.pairs != nullptr && n_rows >= kMinAmxRows && has_amx())
+    return multiply_amx(n_rows, operand.pairs, operand.pair_stride, panel.stored, (depth + 1) / 2,
+                        out, out_stride, adds);
+#endif
   for (int64_t first = 0; first < depth; first += kDepth, adds = true) {
     const int64_t block_depth = std::min(kDepth, depth - first);
     Tile tile{operand.rows + first, operand.row_stride, panel, block_depth, out, out_stride, adds,
