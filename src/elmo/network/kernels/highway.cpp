@@ -48,11 +48,15 @@ static void run_highway(const Highway& highway, int64_t first_row, int64_t first
   const int64_t n_panels = std::min(kHighwayPanels, packing.n_panels() - first_panel);
   constexpr int64_t kStride = kHighwayPanels * kPanel;
   Scratch sums(n_rows * kStride);
-  for (int64_t block = 0; block * kDepth < highway.dim; ++block)
+  const RoundedRows rounded(n_rows, kDepth, highway.packed);
+  for (int64_t block = 0; block * kDepth < highway.dim; ++block) {
+    const float* from = highway.rows + first_row * highway.row_stride + block * kDepth;
+    const int64_t depth = packing.depth_of(block);
+    const Operand rows = rounded.of(n_rows, from, highway.row_stride, depth);
     for (int64_t panel = 0; panel < n_panels; ++panel)
-      multiply(n_rows, highway.rows + first_row * highway.row_stride + block * kDepth,
-               highway.row_stride, highway.packed.panel(packing, block, first_panel + panel),
-               packing.depth_of(block), sums.get() + panel * kPanel, kStride, block > 0);
+      multiply(n_rows, rows, highway.packed.panel(packing, block, first_panel + panel), depth,
+               sums.get() + panel * kPanel, kStride, block > 0);
+  }
   for (int64_t row = 0; row < n_rows; ++row)
     for (int64_t panel = 0; panel < n_panels; panel += 2)
       mix(highway, first_row + row, (first_panel + panel) / 2 * kPanel,
