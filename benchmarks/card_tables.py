@@ -7,7 +7,6 @@ training text, and text.json is its report.
 import json
 from collections import Counter
 from collections.abc import Mapping
-from itertools import pairwise
 from statistics import median
 from typing import Any
 
@@ -18,7 +17,8 @@ from elmo.probes.result import ProbeResult
 FOLDER = ROOT / "docs" / "models" / "english"
 CARD = FOLDER / "card.json"
 TEXT = FOLDER / "text.json"  # by benchmarks/english_text.py
-METRICS = FOLDER / "larger" / "metrics.jsonl"  # of the run in progress
+METRICS = FOLDER / "metrics.jsonl"
+N_NEARBY = 100  # lines of METRICS
 # Probes of docs/probes.md: the command, its data, a column of its table, published results.
 PROBES = (
     (
@@ -65,6 +65,12 @@ def readme_model() -> str:
 
 
 @block
+def card_parameters() -> str:
+    """Parameters of the biLM."""
+    return f"{_card('info')['n_parameters'] / 1e6:.1f}M"
+
+
+@block
 def card_facts() -> str:
     """Network, vocabulary, sizes and the time to open the model."""
     info = _card("info")
@@ -78,7 +84,7 @@ def card_facts() -> str:
     return table(
         ["", ""],
         ["network", network],
-        ["parameters", f"{info['n_parameters'] / 1e6:.1f}M, without the softmax"],
+        ["parameters", f"{card_parameters()}, without the softmax"],
         ["vocabulary", f"{info['n_output_words']:,} words that can be predicted; any can be read"],
         ["on disk", f"{_megabytes()}, float16; float32 in memory"],
         ["time to open", f"{_card('open')['median']:.1f} s after importing torch, with a sentence"],
@@ -86,37 +92,56 @@ def card_facts() -> str:
 
 
 @block
-def card_run() -> str:
-    """Length of the run in progress, and its last evaluation."""
-    lines = METRICS.read_text(encoding="utf-8").splitlines()
-    rows = [json.loads(line) for line in lines]
-    steps = [row for row in rows if "tokens_per_second" in row]
-    last = [row for row in rows if "heldout_mean" in row][-1]
-    # The clock does not stop while a run is paused or other work takes its cores, so time is tokens
-    # over the median speed, which depends on the batch size.
-    read = [
-        after["tokens"] - before["tokens"] for before, after in pairwise([{"tokens": 0}, *steps])
-    ]
-    speeds: dict[int, list[float]] = {}
-    for n_tokens, row in zip(read, steps, strict=True):
-        speeds.setdefault(n_tokens, []).append(row["tokens_per_second"])
-    seconds = sum(n_tokens / median(speeds[n_tokens]) for n_tokens in read)
-    return (
-        f"step {steps[-1]['step']:,}: {steps[-1]['tokens'] / 1e6:.1f}M tokens, "
-        f"{seconds / 3600:.1f} hours of two cores, held-out perplexity {last['heldout_mean']:.1f} "
-        f"at step {last['step']:,}"
-    )
+def card_perplexity() -> str:
+    """Perplexity and bits per character on the held-out text of each source."""
+    perplexities = ("mean", "forward", "backward")
+    rows = [["held-out text", "tokens", *perplexities, "bits per character", "unknown words"]]
+    for text in ("wiki", "books", "textbooks"):
+        found = _card(f"perplexity/{text}")
+        row = [text, f"{found['tokens']:,}", *(f"{found[name]:.1f}" for name in perplexities)]
+        rows.append([*row, f"{found['bits_per_character']:.2f}", f"{found['unknown_rate']:.1%}"])
+    return table(*rows)
 
 
 @block
-def card_text() -> str:
-    """Size of the training text by source, and what was left out of it."""
+def card_run() -> str:
+    """Length of the run that trained the model."""
+    lines = METRICS.read_text(encoding="utf-8").splitlines()
+    steps = [row for row in map(json.loads, lines) if "tokens_per_second" in row]
+    # The clock does not stop while a run is paused or other work takes its cores, so time is tokens
+    # over the median speed of nearby steps.
+    seconds, n_before = 0.0, 0
+    for first in range(0, len(steps), N_NEARBY):
+        nearby = steps[first : first + N_NEARBY]
+        n_tokens = nearby[-1]["tokens"] - n_before
+        seconds += n_tokens / median(row["tokens_per_second"] for row in nearby)
+        n_before = nearby[-1]["tokens"]
+    return (
+        f"{steps[-1]['step']:,} steps, {n_before / 1e6:.1f}M tokens ({steps[-1]['epoch']:.2f} "
+        f"epochs), {seconds / 3600:.1f} hours of two cores"
+    )
+
+
+def _sizes_of_text() -> dict[str, Counter[str]]:
+    """Documents and words of the training text by source, with those that were left out."""
     sums: dict[str, Counter[str]] = {}
     for file in json.loads(TEXT.read_text(encoding="utf-8")):
         source = sums.setdefault(file["file"].split("/")[0], Counter())
         source["excluded"] += file["documents_excluded"].get("any", 0)
         source.update({name: file[name] for name in ("documents", "words", "words_excluded")})
-    sums["all"] = sum(sums.values(), Counter())
+    return sums | {"all": sum(sums.values(), Counter())}
+
+
+@block
+def card_words() -> str:
+    """Words of the training text."""
+    found = _sizes_of_text()["all"]
+    return f"{(found['words'] - found['words_excluded']) / 1e6:.1f}M words"
+
+
+@block
+def card_text() -> str:
+    """Size of the training text by source, and what was left out of it."""
     rows = [
         [
             name,
@@ -125,7 +150,7 @@ def card_text() -> str:
             f"{found['excluded']:,}",
             f"{found['words_excluded'] / 1e6:.2f}M",
         ]
-        for name, found in sums.items()
+        for name, found in _sizes_of_text().items()
     ]
     return table(["source", "documents", "words", "documents left out", "words left out"], *rows)
 
@@ -140,6 +165,13 @@ def card_pos() -> str:
 def card_wsd() -> str:
     """Results of the word sense disambiguation probe."""
     return _probe("wsd")
+
+
+@block
+def card_first_sense() -> str:
+    """The top layer compared with WordNet's first sense."""
+    rows = _card("probe/wsd")["rows"]
+    return f"{rows['layer 2']['ALL']:.1f} against {rows['first sense']['ALL']:.1f}"
 
 
 @block
@@ -160,6 +192,18 @@ def _probe(name: str) -> str:
         settings={},
     )
     return result.to_markdown().rstrip()
+
+
+@block
+def card_structure() -> str:
+    """Results of the probe for syntax trees."""
+    return _probe("structure")
+
+
+@block
+def card_oov() -> str:
+    """Results of the probe for unseen words."""
+    return _probe("oov")
 
 
 @block
