@@ -11,6 +11,7 @@ from statistics import median
 from typing import Any
 
 from benchmarks.blocks import block, table
+from benchmarks.english_card import TEXTS
 from benchmarks.measured import ROOT, load
 from elmo.probes.result import ProbeResult
 
@@ -96,7 +97,7 @@ def card_perplexity() -> str:
     """Perplexity and bits per character on the held-out text of each source."""
     perplexities = ("mean", "forward", "backward")
     rows = [["held-out text", "tokens", *perplexities, "bits per character", "unknown words"]]
-    for text in ("wiki", "books", "textbooks"):
+    for text in TEXTS:
         found = _card(f"perplexity/{text}")
         row = [text, f"{found['tokens']:,}", *(f"{found[name]:.1f}" for name in perplexities)]
         rows.append([*row, f"{found['bits_per_character']:.2f}", f"{found['unknown_rate']:.1%}"])
